@@ -1,0 +1,3 @@
+//! The `thalweg` binary.
+
+fn main() {}
