@@ -1,1 +1,1 @@
-//! thalweg-taskmanager
+

@@ -15,6 +15,8 @@ pub struct TaskSpec {
     /// One per input of the stage, in its order.
     pub inputs: Vec<InputAssignment>,
     pub output: ExchangeId,
+    /// The output is what the client reads: small results travel inside the finish report.
+    pub result: bool,
     /// Subpartitions to write; 1 unless the output is a hash exchange.
     pub subpartitions: u32,
     /// Tasks of the stage; for people and metrics.
