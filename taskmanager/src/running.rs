@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use bytes::Bytes;
 use thalweg_graph::{Placement, TaskSpec};
 use thalweg_rpc::link::FromTaskManager;
+use thalweg_shuffle::ReadContext;
 use thalweg_types::{
     AttemptId, ErrorKind, ExchangeKey, FailureCause, JobId, LeaderEpoch, StageKey, TaskManagerId,
 };
@@ -16,7 +17,7 @@ use tokio::task::AbortHandle;
 use tracing::{debug, warn};
 
 use crate::busy::Busy;
-use crate::inputs::AttemptInputs;
+use crate::inputs::{AttemptInputs, Placements};
 use crate::shared::Shared;
 use crate::splits::{AttemptSplits, SplitRequests};
 use crate::task::{Attempt, TaskProgress};
@@ -38,7 +39,7 @@ struct Running {
 /// State of one link; dropped with it, which cancels every attempt.
 pub struct Attempts {
     shared: Arc<Shared>,
-    me: TaskManagerId,
+    context: ReadContext,
     epoch: LeaderEpoch,
     cpu: Handle,
     link: mpsc::Sender<FromTaskManager>,
@@ -54,7 +55,7 @@ impl Attempts {
     /// `ended` is told of every attempt whose future is over, so that its entry goes.
     pub fn new(
         shared: Arc<Shared>,
-        me: TaskManagerId,
+        context: ReadContext,
         epoch: LeaderEpoch,
         cpu: Handle,
         link: mpsc::Sender<FromTaskManager>,
@@ -62,7 +63,7 @@ impl Attempts {
     ) -> Self {
         Self {
             shared,
-            me,
+            context,
             epoch,
             cpu,
             link,
@@ -117,15 +118,10 @@ impl Attempts {
             let message = format!("the operators of stage {} never arrived", task.stage);
             FailureCause::Task { kind: ErrorKind::Internal, message }
         })?;
-        let inputs = AttemptInputs::new(
-            Arc::clone(&self.shared),
-            &self.me,
-            self.epoch,
-            task.job,
-            &spec.inputs,
-            &self.placements,
-            &self.addresses,
-        )?;
+        let placements = Placements { versions: &self.placements, addresses: &self.addresses };
+        let broadcasts = Arc::clone(&self.shared.broadcasts);
+        let of = (task.job, self.epoch);
+        let inputs = AttemptInputs::new(self.context.clone(), broadcasts, of, &spec.inputs, &placements)?;
         let splits = AttemptSplits::new(
             spec.attempt,
             spec.splits.clone(),

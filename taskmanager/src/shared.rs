@@ -6,14 +6,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use thalweg_connectors::AccessRules;
 use thalweg_exec::environment::TaskEnvironment;
 use thalweg_exec::memory::MemoryListener;
-use thalweg_shuffle::{BroadcastCache, Budget, DataChannels, ExchangeStore, NetworkBudget};
+use thalweg_shuffle::flight::DataChannels;
+use thalweg_shuffle::{BroadcastCache, Budget, ExchangeStore};
 
 /// Made once per process, handed to every attempt.
 pub struct Shared {
     pub store: Arc<ExchangeStore>,
     pub broadcasts: Arc<BroadcastCache>,
     pub channels: Arc<DataChannels>,
-    pub network: Arc<NetworkBudget>,
     pub environment: TaskEnvironment,
     pub access: AccessRules,
     pub operators: Arc<OperatorMemory>,

@@ -8,10 +8,8 @@ use thalweg_config::{Config, MemoryError, MemoryLayout, default_process_size, me
 use thalweg_connectors::AccessRules;
 use thalweg_exec::environment::TaskEnvironment;
 use thalweg_rpc::link::FromTaskManager;
-use thalweg_shuffle::{
-    BroadcastCache, Budget, ChannelOptions, DataChannels, DataPlane, ExchangeStore, NetworkBudget, StoreOptions,
-};
-use thalweg_types::LeaderEpoch;
+use thalweg_shuffle::flight::{ChannelError, ChannelOptions, DataChannels, NetworkBudget};
+use thalweg_shuffle::{BroadcastCache, Budget, ExchangeStore, StoreOptions};
 use tokio::net::TcpListener;
 
 use crate::StartOptions;
@@ -33,6 +31,8 @@ pub enum StartError {
     Environment(#[from] datafusion::error::DataFusionError),
     #[error("filesystem.allowed-roots names {path:?}, which cannot be resolved: {source}")]
     AllowedRoot { path: PathBuf, source: std::io::Error },
+    #[error("cannot prepare the data plane's connections: {0}")]
+    Channels(#[from] ChannelError),
     #[error("cannot start a thread pool: {0}")]
     Threads(std::io::Error),
 }
@@ -71,9 +71,10 @@ pub struct Parts {
     pub data_address: SocketAddr,
     /// As others reach it.
     pub advertised: String,
-    pub listener: std::sync::Mutex<Option<TcpListener>>,
+    /// Of the data plane; every registration serves on a clone of it.
+    pub listener: std::net::TcpListener,
+    pub token: Option<Arc<str>>,
     pub shared: Arc<Shared>,
-    pub plane: Arc<DataPlane>,
     pub cpu: CpuPool,
     slots: u32,
     layout: MemoryLayout,
@@ -99,24 +100,29 @@ impl Parts {
         let budget = Arc::new(Budget::new(layout.managed));
         let store_options = StoreOptions { spill_dirs: workdirs.subdirs("exchange")?, ..StoreOptions::default() };
         let store = ExchangeStore::new(store_options, Arc::clone(&budget))?;
-        let token = config.security.token.as_ref().map(|t| t.expose().to_owned());
+        let token: Option<Arc<str>> = config.security.token.as_ref().map(|t| Arc::from(t.expose()));
+        let channels = ChannelOptions {
+            token: token.clone(),
+            dead_after: config.heartbeat.timeout,
+            ..ChannelOptions::default()
+        };
+        let network = NetworkBudget::new(usize::try_from(layout.network).unwrap_or(usize::MAX));
         let shared = Shared {
             broadcasts: Arc::new(BroadcastCache::new(Arc::clone(&budget))),
-            channels: Arc::new(DataChannels::new(ChannelOptions { token: token.clone(), ..ChannelOptions::default() })),
-            network: NetworkBudget::new(layout.network),
+            channels: Arc::new(DataChannels::new(channels, network)?),
             environment: TaskEnvironment::new(workdirs.subdirs("operators")?)?,
             access: access_rules(config)?,
             operators: Arc::new(OperatorMemory::new(Arc::clone(&budget))),
             slot_memory: layout.managed / u64::from(slots),
-            store: Arc::clone(&store),
+            store,
         };
         Ok(Self {
             resource,
             data_address,
             advertised: format!("{host}:{}", data_address.port()),
-            listener: std::sync::Mutex::new(Some(listener)),
+            listener: listener.into_std().map_err(|source| bind_error(bind, source))?,
+            token,
             shared: Arc::new(shared),
-            plane: Arc::new(DataPlane::new(store, token)),
             cpu: CpuPool::new(slots as usize)?,
             slots,
             layout,
@@ -134,18 +140,6 @@ impl Parts {
             slot_memory: self.shared.slot_memory,
             version: env!("CARGO_PKG_VERSION").to_owned(),
         }
-    }
-
-    /// From now on the data plane serves readers that this registration's tickets were signed for, and nobody else.
-    pub fn admit(&self, incarnation: u64, epoch: LeaderEpoch, ticket_key: &[u8]) {
-        self.plane.admit(incarnation, epoch, ticket_key);
-    }
-
-    /// The registration is over: nothing that was written under it will be asked for again.
-    pub fn forget_everything(&self) {
-        self.plane.refuse_all();
-        self.shared.broadcasts.clear();
-        self.shared.store.clear();
     }
 }
 

@@ -42,6 +42,10 @@ pub struct InputAssignment {
     pub subpartitions: Interval<u32>,
     /// Only rows with these positions within the (single map × single subpartition) rectangle; `None` = all.
     pub rows: Option<Interval<u64>>,
+    /// Each map is read as a stream of its own.
+    pub per_map: bool,
+    /// Every task of the stage reads the same: fetched once per TaskManager.
+    pub shared: bool,
     /// Which version of the exchange's [`Placement`] the maps' attempts and locations are taken from.
     pub placement: u64,
 }
