@@ -114,11 +114,24 @@ async fn paths_outside_the_roots_are_refused_everywhere() {
     let rules = rules_for(&root);
     std::os::unix::fs::symlink(&outside, root.join("dir-link")).unwrap();
     std::os::unix::fs::symlink(outside.join("secret.parquet"), root.join("link.parquet")).unwrap();
-    for path in ["dir-link", "link.parquet", "../outside", "../outside/*", "*.parquet", "dir-*/*", "../out*/secret.parquet", "."] {
+    for path in [
+        "dir-link",
+        "link.parquet",
+        "../outside",
+        "../outside/*",
+        "*.parquet",
+        "dir-*/*",
+        "../out*/secret.parquet",
+        ".",
+    ] {
         let error = read(&root.join(path), &rules).await.unwrap_err();
         let outside = matches!(&error, Error::Path { problem: PathProblem::OutsideRoots { .. }, .. });
         assert!(outside, "{path}: {error}");
-        assert!(error.to_string().contains(&format!("outside the allowed roots '{}'", root.canonicalize().unwrap().display())));
+        assert!(
+            error
+                .to_string()
+                .contains(&format!("outside the allowed roots '{}'", root.canonicalize().unwrap().display()))
+        );
         assert_eq!(error.fault(), Fault::User);
     }
     for path in ["*/../../outside/secret.parquet", "fine*/.."] {
@@ -181,7 +194,10 @@ async fn options_are_checked() {
     for (options, expected) in [
         (vec![], "option 'format' is missing, expected parquet or csv"),
         (vec![("format", "orc")], "option 'format' has the value 'orc', allowed: parquet, csv"),
-        (vec![("format", "parquet"), ("csv.header", "true")], "'csv.header' is unknown, known options: 'path', 'format'"),
+        (
+            vec![("format", "parquet"), ("csv.header", "true")],
+            "'csv.header' is unknown, known options: 'path', 'format'",
+        ),
         (vec![("format", "csv"), ("csv.null-litteral", "")], "did you mean 'csv.null-literal'"),
         (vec![("format", "csv"), ("csv.field-delimiter", "||")], "allowed: one ASCII character"),
         (vec![("format", "csv"), ("csv.field-delimiter", "\"")], "allowed: another character than the quote"),

@@ -27,13 +27,15 @@ async fn read(text: &str, columns: SchemaRef, options: &[(&str, &str)]) -> Resul
 
 #[tokio::test]
 async fn values_nulls_and_quotes() {
-    let text = "1,plain,12.50,1969-12-31\n-2,\"a,b\"\"c\",-0.05,0001-01-01\n3,, , \n\n4,\"x\ny\", 7 ,2024-02-29\r\n5,last,,";
+    let text =
+        "1,plain,12.50,1969-12-31\n-2,\"a,b\"\"c\",-0.05,0001-01-01\n3,, , \n\n4,\"x\ny\", 7 ,2024-02-29\r\n5,last,,";
     let rows = read(text, columns(), &[]).await.unwrap();
     let expected = ["|1|plain|12.50|1969-12-31|", "|-2|a,b\"c|-0.05|0001-01-01|", "|3||||", "|4|x|7.00|2024-02-29|"];
     assert_eq!(rows[..4], expected);
     assert_eq!(rows.last().unwrap(), "|5|last|||");
     // an empty field of a STRING column is the empty string, unless it is the null literal
-    let name_is_null = schema(vec![Field::new("id", DataType::Int64, false), Field::new("name", DataType::Utf8, false)]);
+    let name_is_null =
+        schema(vec![Field::new("id", DataType::Int64, false), Field::new("name", DataType::Utf8, false)]);
     assert_eq!(read("1,\n", name_is_null.clone(), &[]).await.unwrap(), ["|1||"]);
     let error = read("1,\n", name_is_null, &[("csv.null-literal", "")]).await.unwrap_err();
     assert!(error.to_string().contains("line 1: column 'name' is NOT NULL, but has no value"), "{error}");
@@ -59,7 +61,10 @@ async fn dialects() {
 #[tokio::test]
 async fn bad_rows_name_file_line_column_and_value() {
     for (text, expected) in [
-        ("1,a,1.00,\n2,\"b\nb\",2.00,\n3,c,x7,\n", "t.csv', line 4, column 'price': 'x7' is not a valid DECIMAL(15, 2)"),
+        (
+            "1,a,1.00,\n2,\"b\nb\",2.00,\n3,c,x7,\n",
+            "t.csv', line 4, column 'price': 'x7' is not a valid DECIMAL(15, 2)",
+        ),
         ("9223372036854775808,a,,\n", "line 1, column 'id': '9223372036854775808' is not a valid BIGINT"),
         ("1,a,,1998-02-29\n", "column 'day': '1998-02-29' is not a valid DATE"),
         ("1,a,,\n2,b\n", "line 2: has 2 fields, the table has 4 columns"),
