@@ -69,11 +69,19 @@ async fn bad_rows_name_file_line_column_and_value() {
         ("1,a,,1998-02-29\n", "column 'day': '1998-02-29' is not a valid DATE"),
         ("1,a,,\n2,b\n", "line 2: has 2 fields, the table has 4 columns"),
         ("1,a,,\n\n,b,,\n", "line 3: column 'id' is NOT NULL, but has no value"),
+        ("1,a,,\r\n\r\n2,b,,\r\n3,c,q,\r\n", "line 4, column 'price': 'q'"),
         ("1,\"never closed,,\n2,b,,\n", "line 1: has 2 fields"),
     ] {
         let error = read(text, columns(), &[]).await.unwrap_err();
         assert!(error.to_string().contains(expected), "{text:?}: {error}");
     }
+}
+
+#[tokio::test]
+async fn comments_and_headers_count_as_lines() {
+    let text = "id,name,price,day\n#a comment\n1,a,,\n# one, two\n\n2,b,x,\n";
+    let error = read(text, columns(), &[("csv.header", "true"), ("csv.allow-comments", "true")]).await.unwrap_err();
+    assert!(error.to_string().contains("line 6, column 'price': 'x'"), "{error}");
 }
 
 #[tokio::test]
