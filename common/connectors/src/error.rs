@@ -34,13 +34,25 @@ pub enum Error {
     Data { file: PathBuf, problem: DataProblem },
     /// A split or spec that no version of this connector has written.
     #[error("malformed split of a '{connector}' table")]
-    Split { connector: &'static str, #[source] source: serde_json::Error },
+    Split {
+        connector: &'static str,
+        #[source]
+        source: serde_json::Error,
+    },
     /// The operating system refused.
     #[error("cannot read '{}'", path.display())]
-    Io { path: PathBuf, #[source] source: std::io::Error },
+    Io {
+        path: PathBuf,
+        #[source]
+        source: std::io::Error,
+    },
     /// A library failed where only a defect of ours can make it fail, or memory ran out.
     #[error("cannot {doing}")]
-    Engine { doing: &'static str, #[source] source: Box<DataFusionError> },
+    Engine {
+        doing: &'static str,
+        #[source]
+        source: Box<DataFusionError>,
+    },
 }
 
 /// What is wrong with an option.
@@ -55,19 +67,27 @@ pub enum OptionProblem {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PathProblem {
     /// Also said of a path that does not exist, when it would lie outside.
-    OutsideRoots { roots: Vec<PathBuf> },
+    OutsideRoots {
+        roots: Vec<PathBuf>,
+    },
     Missing,
     NoFiles,
     NotAFile,
-    TooManyFiles { limit: usize },
-    BadPattern { detail: String },
+    TooManyFiles {
+        limit: usize,
+    },
+    BadPattern {
+        detail: String,
+    },
 }
 
 /// What is wrong with the content of a file.
 #[derive(Debug, thiserror::Error)]
 pub enum DataProblem {
-    #[error("changed while the query ran (planned with {planned} bytes, now {now} bytes or another modification time); \
-             run the query again")]
+    #[error(
+        "changed while the query ran (planned with {planned} bytes, now {now} bytes or another modification time); \
+             run the query again"
+    )]
     Changed { planned: u64, now: u64 },
     #[error("has {actual} row groups, the split wants {start}..{end}")]
     RowGroups { actual: usize, start: usize, end: usize },

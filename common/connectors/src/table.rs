@@ -48,8 +48,7 @@ impl ScanSpec {
 
 /// Binds a table to its connector. Checks options, paths and declared columns; reads the footers of Parquet files.
 pub async fn create_table(def: &TableDefinition, rules: &AccessRules) -> Result<Arc<dyn TableSource>, Error> {
-    let option_error =
-        |problem| Error::Option { table: def.name.clone(), option: CONNECTOR.to_owned(), problem };
+    let option_error = |problem| Error::Option { table: def.name.clone(), option: CONNECTOR.to_owned(), problem };
     match def.options.get(CONNECTOR).map(String::as_str) {
         Some("filesystem") => filesystem::create(def, rules).await,
         Some("tpch") => Ok(Arc::new(tpch::TpchTable::create(def)?)),

@@ -95,10 +95,8 @@ mod tests {
 
     #[test]
     fn schema_and_batch_survive() {
-        let schema: SchemaRef = Arc::new(Schema::new(vec![
-            Field::new("a", DataType::Int64, false),
-            Field::new("b", DataType::Utf8, true),
-        ]));
+        let schema: SchemaRef =
+            Arc::new(Schema::new(vec![Field::new("a", DataType::Int64, false), Field::new("b", DataType::Utf8, true)]));
         let json = serde_json::to_string(&WireSchema(schema.clone())).unwrap();
         assert_eq!(serde_json::from_str::<WireSchema>(&json).unwrap().0, schema);
         for rows in [0_usize, 2] {

@@ -89,7 +89,11 @@ pub(super) struct CsvTable {
 }
 
 impl CsvTable {
-    pub(super) async fn create(def: &TableDefinition, options: &Options<'_>, location: Location) -> Result<Self, Error> {
+    pub(super) async fn create(
+        def: &TableDefinition,
+        options: &Options<'_>,
+        location: Location,
+    ) -> Result<Self, Error> {
         let dialect = Dialect::read(options)?;
         let schema = def.columns.clone().ok_or_else(|| Error::Columns {
             table: def.name.clone(),

@@ -184,7 +184,8 @@ impl Pattern {
                 '*' => parts.push(Part::AnyRun),
                 '?' => parts.push(Part::AnyOne),
                 '[' => {
-                    let (class, length) = parse_class(&chars[at + 1..]).ok_or_else(|| format!("'[' in '{text}' is not closed"))?;
+                    let (class, length) =
+                        parse_class(&chars[at + 1..]).ok_or_else(|| format!("'[' in '{text}' is not closed"))?;
                     parts.push(class);
                     at += length;
                 }
@@ -269,9 +270,7 @@ impl Part {
             Part::Literal(literal) => *literal == c,
             Part::AnyOne => true,
             Part::AnyRun => false,
-            Part::Class { negated, ranges } => {
-                ranges.iter().any(|(low, high)| (*low..=*high).contains(&c)) != *negated
-            }
+            Part::Class { negated, ranges } => ranges.iter().any(|(low, high)| (*low..=*high).contains(&c)) != *negated,
         }
     }
 }

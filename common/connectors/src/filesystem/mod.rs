@@ -21,11 +21,11 @@ pub use self::csv::CsvSpec;
 pub(crate) use self::csv::open as open_csv;
 pub use self::parquet::ParquetSpec;
 pub(crate) use self::parquet::open as open_parquet;
+use crate::TableSource;
 use crate::access::AccessRules;
 use crate::error::Error;
 use crate::options::Options;
 use crate::table::TableDefinition;
-use crate::TableSource;
 
 const PATH: &str = "path";
 const FORMAT: &str = "format";

@@ -107,9 +107,9 @@ impl ParquetTable {
                 if readable {
                     return Ok(());
                 }
-                let said = if self.declared { "declared as" } else { "in the first file" };
+                let said = if self.declared { "declared as" } else { "in the first file a" };
                 let (file_type, table_type) = (sql_name(&plain_type(found.data_type())), sql_name(field.data_type()));
-                format!("is {table_type} {said}, but {file_type} in this file")
+                format!("is {said} {table_type}, but is {file_type} in this file")
             }
         };
         Err(schema_error(&file.stamp.path, field.name(), problem))

@@ -119,7 +119,8 @@ impl Bound {
         if !self.known {
             return Ok(());
         }
-        let value = ScalarValue::try_from_array(values, row).map_err(|error| ArrowError::ExternalError(Box::new(error)))?;
+        let value =
+            ScalarValue::try_from_array(values, row).map_err(|error| ArrowError::ExternalError(Box::new(error)))?;
         self.exact &= exact.is_valid(row) && exact.value(row);
         let better = match &self.value {
             None => true,

@@ -15,7 +15,7 @@ use tpchgen_arrow::{
 use super::schema::Table;
 
 /// Rows of a part, roughly; a part is then 20 to 40 MB.
-const ROWS_PER_PART: i64 = 250_000;
+const ROWS_PER_PART: u64 = 250_000;
 
 impl Table {
     /// Rows of part `part` (from 1) of `parts`; `None` for `lineitem`, whose orders have 1 to 7 lines.
@@ -36,8 +36,8 @@ impl Table {
     /// How many parts the table is cut into.
     pub(crate) fn parts(self, scale_factor: f64) -> i32 {
         let rows_per_source_row = if matches!(self, Table::LineItem | Table::PartSupp) { 4 } else { 1 };
-        let rows = self.source_rows(scale_factor, 1, 1) as i64 * rows_per_source_row;
-        i32::try_from(((rows + ROWS_PER_PART - 1) / ROWS_PER_PART).max(1)).unwrap_or(i32::MAX)
+        let rows = self.source_rows(scale_factor, 1, 1) * rows_per_source_row;
+        i32::try_from(rows.div_ceil(ROWS_PER_PART).max(1)).unwrap_or(i32::MAX)
     }
 
     fn source_rows(self, scale_factor: f64, part: i32, parts: i32) -> u64 {

@@ -149,7 +149,8 @@ pub(crate) fn open(
 
 /// Picks the columns, and copies text out of its views.
 fn project(batch: &RecordBatch, columns: &[usize], schema: &SchemaRef) -> Result<RecordBatch, Error> {
-    let picked = columns.iter().zip(schema.fields()).map(|(column, field)| cast(batch.column(*column), field.data_type()));
+    let picked =
+        columns.iter().zip(schema.fields()).map(|(column, field)| cast(batch.column(*column), field.data_type()));
     let picked = picked.collect::<Result<Vec<_>, _>>();
     let projected = picked.and_then(|columns| batch_of_rows(schema, columns, batch.num_rows()));
     projected.map_err(|error| Error::data("tpch".as_ref(), DataProblem::Arrow(error)))

@@ -84,8 +84,10 @@ async fn known_rows_and_types() {
 #[tokio::test]
 async fn projection_limit_and_declared_columns() {
     let rules = AccessRules::default();
-    let columns =
-        schema(vec![Field::new("s_acctbal", DataType::Decimal128(15, 2), true), Field::new("s_suppkey", DataType::Int64, true)]);
+    let columns = schema(vec![
+        Field::new("s_acctbal", DataType::Decimal128(15, 2), true),
+        Field::new("s_suppkey", DataType::Int64, true),
+    ]);
     let options = [("connector", "tpch"), ("scale-factor", "0.01")];
     let supplier = create_table(&definition("supplier", Some(columns), &options), &rules).await.unwrap();
     assert_eq!(supplier.scan_spec().schema(), supplier.schema());

@@ -137,7 +137,8 @@ mod tests {
 
     #[test]
     fn scalars_keep_their_text() {
-        let text = " [ [1, -2.50e3 ,\"a\\\"],[\\u00e4\" , null,true], [] ,[false\n, {\"k\": [\"]}\", 1]}, [[ ]], 9] ]  ";
+        let text =
+            " [ [1, -2.50e3 ,\"a\\\"],[\\u00e4\" , null,true], [] ,[false\n, {\"k\": [\"]}\", 1]}, [[ ]], 9] ]  ";
         let rows = parse_rows(text).unwrap();
         let first = [
             Cell::Number("1"),

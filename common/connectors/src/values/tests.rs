@@ -3,9 +3,9 @@ use arrow::datatypes::{Decimal128Type, Int64Type, TimeUnit};
 use thalweg_types::Fault;
 
 use super::*;
+use crate::AccessRules;
 use crate::create_table;
 use crate::test_util::{concat, count_rows, definition, everything, read_split, read_table, read_text, schema};
-use crate::AccessRules;
 
 fn columns() -> SchemaRef {
     schema(vec![

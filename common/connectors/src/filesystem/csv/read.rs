@@ -1,7 +1,9 @@
-//! Reading one CSV file, a batch at a time, with the line of every row at hand for its error.
+//! Reading one CSV file, a batch at a time. Of every row its offset in the file is kept; the line it stands on is counted only
+//! when there is an error to report.
 
 use std::fs::File;
 use std::io::{self, Read};
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -68,39 +70,71 @@ impl CsvBatches {
         format!("file '{}'", self.path.display())
     }
 
-    fn row_error(&self, line: u64, problem: String) -> Error {
-        Error::Row { place: self.place(), unit: "line", line, problem }
+    fn row_error(&self, offset: u64, problem: String) -> Error {
+        match self.line_of(offset) {
+            Ok(line) => Error::Row { place: self.place(), unit: "line", line, problem },
+            Err(error) => Error::io(&self.path, error),
+        }
     }
 
-    /// Reads the next row of the right width into `self.record`; `None` at the end of the file.
-    fn next_row(&mut self) -> Result<Option<u64>, Error> {
+    fn value_error(&self, offset: u64, field: &Field, value: &str, expected: String) -> Error {
+        let (place, column, value) = (self.place(), field.name().clone(), shorten(value));
+        match self.line_of(offset) {
+            Ok(line) => Error::Value { place, unit: "line", line, column, value, expected },
+            Err(error) => Error::io(&self.path, error),
+        }
+    }
+
+    /// The line, from 1, of the row at or after `offset`: line breaks and comments may stand between.
+    fn line_of(&self, offset: u64) -> io::Result<u64> {
+        let file = &self.reader.get_ref().inner;
+        let mut buffer = vec![0; 64 << 10];
+        let (mut position, mut line, mut in_comment) = (0, 1, false);
         loop {
-            let start = self.reader.position().line();
-            let more = match self.reader.read_byte_record(&mut self.record) {
-                Ok(more) => more,
-                Err(error) => return Err(self.reader_error(start, error)),
-            };
-            if !more {
-                return Ok(None);
+            let read = file.read_at(&mut buffer, position)?;
+            for byte in &buffer[..read] {
+                if position >= offset {
+                    in_comment |= self.dialect.comments && *byte == b'#';
+                    if !in_comment && !matches!(byte, b'\n' | b'\r') {
+                        return Ok(line);
+                    }
+                }
+                line += u64::from(*byte == b'\n');
+                in_comment &= *byte != b'\n';
+                position += 1;
             }
-            self.reader.get_mut().since_row = 0;
-            let line = self.record.position().map_or(start, ::csv::Position::line);
-            let (found, expected) = (self.record.len(), self.table.fields().len());
-            if found == expected {
-                return Ok(Some(line));
-            }
-            if !self.dialect.ignore_parse_errors {
-                let problem = format!("has {found} fields, the table has {expected} columns");
-                return Err(self.row_error(line, problem));
+            if read == 0 {
+                return Ok(line);
             }
         }
     }
 
-    fn reader_error(&self, line: u64, error: ::csv::Error) -> Error {
+    /// Reads the next row of the right width into `self.record`; its offset, or `None` at the end of the file.
+    fn next_row(&mut self) -> Result<Option<u64>, Error> {
+        loop {
+            let offset = self.reader.position().byte();
+            match self.reader.read_byte_record(&mut self.record) {
+                Ok(true) => self.reader.get_mut().since_row = 0,
+                Ok(false) => return Ok(None),
+                Err(error) => return Err(self.reader_error(offset, error)),
+            }
+            let offset = self.record.position().map_or(offset, ::csv::Position::byte);
+            let (found, expected) = (self.record.len(), self.table.fields().len());
+            if found == expected {
+                return Ok(Some(offset));
+            }
+            if !self.dialect.ignore_parse_errors {
+                let problem = format!("has {found} fields, the table has {expected} columns");
+                return Err(self.row_error(offset, problem));
+            }
+        }
+    }
+
+    fn reader_error(&self, offset: u64, error: ::csv::Error) -> Error {
         let display = error.to_string();
         match error.into_kind() {
             ::csv::ErrorKind::Io(error) if error.kind() == io::ErrorKind::InvalidData => {
-                self.row_error(line, format!("is longer than {MAX_ROW_BYTES} bytes, is a quote not closed?"))
+                self.row_error(offset, format!("is longer than {MAX_ROW_BYTES} bytes, is a quote not closed?"))
             }
             ::csv::ErrorKind::Io(error) => Error::io(&self.path, error),
             _ => Error::data(&self.path, DataProblem::Other(display)),
@@ -108,7 +142,7 @@ impl CsvBatches {
     }
 
     /// Appends the projected fields of `self.record`. Returns the bytes of text appended.
-    fn append_row(&self, line: u64, columns: &mut [StringBuilder]) -> Result<usize, Error> {
+    fn append_row(&self, offset: u64, columns: &mut [StringBuilder]) -> Result<usize, Error> {
         let mut bytes = 0;
         for (builder, column) in columns.iter_mut().zip(&self.projection) {
             let field = self.table.field(*column);
@@ -121,7 +155,7 @@ impl CsvBatches {
                 }
                 Err(_) => {
                     let value = String::from_utf8_lossy(raw);
-                    return Err(self.value_error(line, field, &value, "UTF-8 text".to_owned()));
+                    return Err(self.value_error(offset, field, &value, "UTF-8 text".to_owned()));
                 }
             };
             bytes += text.len();
@@ -141,42 +175,37 @@ impl CsvBatches {
         }
     }
 
-    fn value_error(&self, line: u64, field: &Field, value: &str, expected: String) -> Error {
-        let (place, column, value) = (self.place(), field.name().clone(), shorten(value));
-        Error::Value { place, unit: "line", line, column, value, expected }
-    }
-
-    fn finish_column(&self, builder: &mut StringBuilder, field: &Field, lines: &[u64]) -> Result<ArrayRef, Error> {
+    fn finish_column(&self, builder: &mut StringBuilder, field: &Field, offsets: &[u64]) -> Result<ArrayRef, Error> {
         let texts = builder.finish();
         let parsed = parse_column(texts.clone(), field.data_type())
             .map_err(|error| Error::data(&self.path, DataProblem::Arrow(error)))?;
         if let Some(row) = parsed.first_bad.filter(|_| !self.dialect.ignore_parse_errors) {
-            return Err(self.value_error(lines[row], field, texts.value(row), sql_name(field.data_type())));
+            return Err(self.value_error(offsets[row], field, texts.value(row), sql_name(field.data_type())));
         }
         if !field.is_nullable()
             && let Some(row) = (0..parsed.column.len()).find(|row| parsed.column.is_null(*row))
         {
             let problem = format!("column '{}' is NOT NULL, but has no value", field.name());
-            return Err(self.row_error(lines[row], problem));
+            return Err(self.row_error(offsets[row], problem));
         }
         Ok(parsed.column)
     }
 
     fn next_batch(&mut self) -> Result<Option<RecordBatch>, Error> {
         let mut builders: Vec<_> = self.projection.iter().map(|_| StringBuilder::new()).collect();
-        let mut lines = Vec::new();
+        let mut offsets = Vec::new();
         let mut bytes = 0;
-        while lines.len() < self.batch_size && bytes < BATCH_BYTES {
-            let Some(line) = self.next_row()? else { break };
-            bytes += self.append_row(line, &mut builders)?;
-            lines.push(line);
+        while offsets.len() < self.batch_size && bytes < BATCH_BYTES {
+            let Some(offset) = self.next_row()? else { break };
+            bytes += self.append_row(offset, &mut builders)?;
+            offsets.push(offset);
         }
-        if lines.is_empty() {
+        if offsets.is_empty() {
             return Ok(None);
         }
         let columns = builders.iter_mut().zip(self.output.fields());
-        let columns = columns.map(|(builder, field)| self.finish_column(builder, field, &lines));
-        let batch = batch_of_rows(&self.output, columns.collect::<Result<Vec<_>, _>>()?, lines.len());
+        let columns = columns.map(|(builder, field)| self.finish_column(builder, field, &offsets));
+        let batch = batch_of_rows(&self.output, columns.collect::<Result<Vec<_>, _>>()?, offsets.len());
         batch.map(Some).map_err(|error| Error::data(&self.path, DataProblem::Arrow(error)))
     }
 }

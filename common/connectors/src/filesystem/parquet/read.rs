@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use ::parquet::arrow::arrow_reader::ArrowReaderOptions;
@@ -32,12 +32,12 @@ use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 
 use super::{ParquetSpec, Split};
+use crate::ScanRequest;
 use crate::access::AccessRules;
 use crate::batches::projected_schema;
 use crate::error::{DataProblem, Error};
 use crate::filesystem::types::has_total_bounds;
 use crate::filesystem::{footer, run_blocking};
-use crate::ScanRequest;
 
 pub(crate) async fn open(
     spec: &ParquetSpec,
@@ -91,9 +91,9 @@ pub(super) fn scan(
 /// comparisons do not.
 fn prunable(predicate: &Arc<dyn PhysicalExpr>, schema: &SchemaRef) -> Option<Arc<dyn PhysicalExpr>> {
     let is_safe = |conjunct: &Arc<dyn PhysicalExpr>| {
-        collect_columns(conjunct).iter().all(|column| {
-            schema.fields().get(column.index()).is_some_and(|field| has_total_bounds(field.data_type()))
-        })
+        collect_columns(conjunct)
+            .iter()
+            .all(|column| schema.fields().get(column.index()).is_some_and(|field| has_total_bounds(field.data_type())))
     };
     let safe: Vec<_> = split_conjunction(predicate).into_iter().filter(|c| is_safe(c)).map(Arc::clone).collect();
     (!safe.is_empty()).then(|| conjunction(safe))
@@ -180,10 +180,4 @@ fn read_range(file: &File, range: &Range<u64>) -> ::parquet::errors::Result<Byte
     let mut buffer = vec![0; (range.end - range.start) as usize];
     file.read_exact_at(&mut buffer, range.start).map_err(external)?;
     Ok(buffer.into())
-}
-
-/// The path of a split, for tests that change the file behind it.
-#[cfg(test)]
-pub(crate) fn path_of(split: &[u8]) -> PathBuf {
-    serde_json::from_slice::<Split>(split).unwrap().file.path
 }
