@@ -6,8 +6,15 @@
 //! receiver end knows the link is lost and starts over with a new registration (and a new incarnation).
 //!
 //! Guarantees: both directions are bounded (a full channel makes the sender wait); what arrives over the network was checked
-//! field by field. Over the network heartbeats are sent and watched here, on both sides, so an owner
+//! field by field. Over the network heartbeats are sent and watched here, on both sides ([`dial`] and [`serve`]), so an owner
 //! of an end needs to do nothing for them. In process there is nothing to watch: a dead peer drops its end.
+
+mod check;
+mod convert;
+mod grpc;
+mod parts;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,6 +23,8 @@ use bytes::Bytes;
 use thalweg_graph::{OutputStats, Placement, TaskSpec};
 use thalweg_types::{AttemptId, ExchangeKey, FailureCause, JobId, LeaderEpoch, StageId, TaskManagerId};
 use tokio::sync::mpsc;
+
+pub use grpc::{Heartbeats, ToTaskManagerStream, dial, serve};
 
 /// Messages in flight per direction before the sender waits.
 pub const LINK_CAPACITY: usize = 1024;
@@ -101,7 +110,7 @@ pub enum ToTaskManager {
     },
     Deploy {
         spec: TaskSpec,
-        /// Per source of the stage: payloads in the order of a `SplitPolicy::Exactly`, empty for `SplitPolicy::Ask`.
+        /// As many lists as `spec.splits`: the payloads of a `SplitPolicy::Exactly` in its order, none for `SplitPolicy::Ask`.
         exact: Vec<Vec<Bytes>>,
     },
     Cancel {
