@@ -5,8 +5,9 @@
 
 use std::collections::VecDeque;
 
-use arrow::array::{MutableArrayData, RecordBatch, RecordBatchOptions, make_array};
+use arrow::array::{ArrayRef, MutableArrayData, RecordBatch, RecordBatchOptions, make_array};
 use arrow::compute::concat_batches;
+use arrow::error::ArrowError;
 
 use crate::error::{Error, arrow};
 use crate::sizes::{batch_bytes, pinned_bytes};
@@ -86,17 +87,20 @@ pub(crate) fn copy(batch: &RecordBatch) -> Result<RecordBatch, Error> {
     let copied = batch.columns().iter().map(|column| {
         let data = column.to_data();
         let mut out = MutableArrayData::new(vec![&data], false, data.len());
-        out.extend(0, 0, data.len());
-        make_array(out.freeze())
+        out.try_extend(0, 0, data.len())?;
+        Ok(make_array(out.freeze()))
     });
     let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-    RecordBatch::try_new_with_options(batch.schema(), copied.collect(), &options).map_err(arrow("copy a slice"))
+    copied
+        .collect::<Result<Vec<ArrayRef>, ArrowError>>()
+        .and_then(|columns| RecordBatch::try_new_with_options(batch.schema(), columns, &options))
+        .map_err(arrow("copy a slice"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arrow::array::{ArrayRef, AsArray, Int32Array};
+    use arrow::array::{AsArray, Int32Array};
     use arrow::datatypes::Int32Type;
     use std::sync::Arc;
 

@@ -28,8 +28,9 @@ pub struct Limits {
 /// A message that is not what its header, its schema or its limits say.
 #[derive(Debug, thiserror::Error)]
 pub enum DecodeError {
-    #[error("the header is no valid message")]
-    Header(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The verifier's words; its error is no `std::error::Error`.
+    #[error("the header is no valid message: {0}")]
+    Header(String),
     #[error("malformed message: {0}")]
     Malformed(String),
     #[error("the values do not fit the schema")]
@@ -83,7 +84,7 @@ impl Encoder {
 /// # Errors
 /// Whatever is wrong with the message; nothing larger than `limits` is allocated (see the module's header about compression).
 pub fn decode(header: &[u8], body: &Buffer, schema: &SchemaRef, limits: Limits) -> Result<RecordBatch, DecodeError> {
-    let message = arrow_ipc::root_as_message(header).map_err(|e| DecodeError::Header(Box::new(e)))?;
+    let message = arrow_ipc::root_as_message(header).map_err(|e| DecodeError::Header(e.to_string()))?;
     let malformed = |what: &str| DecodeError::Malformed(what.to_owned());
     if message.version() != MetadataVersion::V5 {
         return Err(malformed("its version is not 5"));

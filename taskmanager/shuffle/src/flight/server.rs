@@ -218,7 +218,7 @@ impl OpenMap {
 /// Reads one slice, in pieces if it is too large for a message.
 fn read_ahead(reader: &mut MapReader, ahead: &mut VecDeque<RecordBatch>, max_bytes: usize) -> Result<(), Error> {
     let Some(slice) = reader.next_slice()? else { return Ok(()) };
-    let (batch, rows) = (slice.batch, slice.rows());
+    let (rows, batch) = (slice.rows(), slice.batch);
     let pieces = batch_bytes(&batch).div_ceil(max_bytes).clamp(1, rows);
     ahead.extend((0..pieces).map(|i| {
         let (start, end) = (rows * i / pieces, rows * (i + 1) / pieces);

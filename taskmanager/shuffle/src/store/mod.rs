@@ -181,6 +181,11 @@ impl ExchangeStore {
         self.release(|key| key.job == job);
     }
 
+    /// Forgets everything: whoever asked for these outputs is gone.
+    pub fn clear(&self) {
+        self.release(|_| true);
+    }
+
     fn release(&self, matches: impl Fn(ExchangeKey) -> bool) {
         let mut released = Vec::new(); // dropped after the lock: it unlinks files
         let mut state = self.state.lock();

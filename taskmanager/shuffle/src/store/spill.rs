@@ -6,7 +6,7 @@
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -23,7 +23,7 @@ use crate::partition::MAX_BLOCK_ROWS;
 
 /// One message in a spill file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Chunk {
+pub(crate) struct Chunk {
     /// Which rows of the block it was made of.
     pub rows: Interval<usize>,
     offset: u64,
@@ -36,7 +36,7 @@ pub(super) struct Chunk {
 }
 
 #[derive(Debug)]
-pub(super) struct SpillFile {
+pub(crate) struct SpillFile {
     path: PathBuf,
     file: File,
     len: Mutex<u64>,
@@ -57,10 +57,6 @@ impl SpillFile {
 
     pub fn len(&self) -> u64 {
         *self.len.lock()
-    }
-
-    pub fn path(&self) -> &Path {
-        &self.path
     }
 
     /// Appends a message holding `rows` of some block of `raw_bytes`. After a failure the next append writes over the torso.
