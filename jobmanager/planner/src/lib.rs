@@ -16,3 +16,6 @@ pub mod sql;
 
 pub use error::PlanError;
 pub use session::{Outcome, PlannerOptions, Session};
+
+#[cfg(test)]
+mod tests;
