@@ -11,7 +11,11 @@ mod error;
 pub mod functions;
 mod logical;
 pub mod session;
+mod source_table;
 pub mod sql;
 
 pub use error::PlanError;
 pub use session::{Outcome, PlannerOptions, Session};
+
+#[cfg(test)]
+mod tests;
