@@ -1,6 +1,6 @@
 //! A job as people see it.
 
-use thalweg_graph::OperatorMetrics;
+use thalweg_graph::{NOT_READ_TO_END, OperatorMetrics};
 use thalweg_types::{AttemptId, StageId, TaskId};
 
 use crate::job::Job;
@@ -39,7 +39,8 @@ impl Job {
             let TaskState::Done(done) = &task.state else { continue };
             let stats = &done.stats;
             for (sum, rows) in view.input_rows.iter_mut().zip(&stats.input_rows) {
-                *sum = sum.saturating_add(*rows);
+                let rows = if *rows == NOT_READ_TO_END { 0 } else { *rows };
+                *sum = sum.saturating_add(rows);
             }
             view.network_bytes = stats.network_bytes.iter().fold(view.network_bytes, |sum, b| sum.saturating_add(*b));
             view.spilled_bytes = view.spilled_bytes.saturating_add(stats.spilled_bytes);

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use thalweg_graph::{InputAssignment, MapLocation, Placement, SplitPolicy, TaskSpec};
+use thalweg_graph::{ExchangeKind, InputAssignment, MapLocation, Placement, SplitPolicy, StageInput, TaskSpec};
 use thalweg_types::{StageId, TaskManagerId};
 
 use super::stage::{Running, StageRun};
@@ -169,6 +169,7 @@ impl Job {
             splits,
             inputs,
             output: self.template.stages[stage].output,
+            result: stage + 1 == self.template.stages.len(),
             subpartitions,
             parallelism,
         };
@@ -187,7 +188,8 @@ impl Job {
     ) -> Vec<InputAssignment> {
         let mut assignments = Vec::new();
         for input in 0..self.template.stages[stage].inputs.len() {
-            let exchange = self.template.stages[stage].inputs[input].exchange;
+            let StageInput { exchange, per_map, .. } = self.template.stages[stage].inputs[input];
+            let shared = self.template.exchange(exchange).kind == ExchangeKind::Broadcast;
             let producer = self.producer(exchange);
             let placement = self.placement(producer);
             let key = self.output_key(producer);
@@ -201,6 +203,8 @@ impl Job {
                 maps: rectangle.maps,
                 subpartitions: rectangle.subpartitions,
                 rows: rectangle.rows,
+                per_map,
+                shared,
                 placement: placement.version,
             });
         }
