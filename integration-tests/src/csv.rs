@@ -22,12 +22,29 @@ impl Table {
         lines
     }
 
+    /// The table as CSV: what [`parse`] reads back.
+    pub fn to_csv(&self) -> String {
+        let header = self.columns.iter().map(|c| field(c)).collect::<Vec<_>>().join(",");
+        let rows = self.rows.iter().map(|row| {
+            row.iter().map(|v| v.as_deref().map_or(String::new(), field)).collect::<Vec<_>>().join(",")
+        });
+        std::iter::once(header).chain(rows).map(|line| line + "\n").collect()
+    }
+
     /// The one value of a one-row, one-column result.
     pub fn scalar(&self) -> Option<&str> {
         match self.rows.as_slice() {
             [row] if row.len() == 1 => row[0].as_deref(),
             _ => None,
         }
+    }
+}
+
+fn field(text: &str) -> String {
+    if text.is_empty() || text.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text.to_string()
     }
 }
 
@@ -130,6 +147,13 @@ mod tests {
         let table = parse("\"a,b\",c\r\n\"x\"\"y\nz\",\"1,5\"\r\n").unwrap();
         assert_eq!(table.columns, vec!["a,b", "c"]);
         assert_eq!(table.rows, vec![row(&[Some("x\"y\nz"), Some("1,5")])]);
+    }
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        let rows = vec![row(&[None, Some("")]), row(&[Some("a,\"b\""), Some("x\ny")])];
+        let table = Table { columns: vec!["p".to_string(), "q".to_string()], rows };
+        assert_eq!(parse(&table.to_csv()), Ok(table));
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! The public API as any client sees it: gRPC for jobs and the cluster, Arrow Flight for rows. Blocking.
 //!
 //! Independent of the project's own client on purpose: what works here works for a client written from the `.proto` files.
-//! Every call has a deadline; watching a job ends with its last event or the given limit.
+//! Every call has a deadline; watching a job ends with its last event or the given limit. One connection is kept, and made anew
+//! by the next call when it broke.
 
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -11,10 +12,12 @@ use arrow::util::display::{ArrayFormatter, FormatOptions};
 use arrow_flight::{FlightClient, Ticket};
 use futures::TryStreamExt;
 use thalweg_proto::v1::cluster_service_client::ClusterServiceClient;
+use thalweg_proto::v1::execute_response::Result as Executed;
 use thalweg_proto::v1::job_service_client::JobServiceClient;
+use thalweg_proto::v1::session_service_client::SessionServiceClient;
 use thalweg_proto::v1::{
-    CancelJobRequest, GetJobRequest, GetJobResponse, GetOverviewRequest, GetOverviewResponse, JobEvent, JobState, JobSummary,
-    ListJobsRequest, SubmitJobRequest, SubmitJobResponse, WatchJobRequest,
+    CancelJobRequest, ExecuteRequest, GetJobRequest, GetJobResponse, GetOverviewRequest, GetOverviewResponse, JobEvent,
+    JobState, JobSummary, ListJobsRequest, OpenSessionRequest, SubmitJobRequest, SubmitJobResponse, WatchJobRequest,
 };
 use tokio::runtime::Runtime;
 use tonic::transport::{Channel, Endpoint};
@@ -28,7 +31,13 @@ const RESULT_LIMIT: Duration = Duration::from_secs(300);
 
 pub struct Wire {
     runtime: Runtime,
-    address: String,
+    channel: Channel,
+}
+
+/// An open SQL session: its tables and settings last over several statements.
+pub struct Session<'a> {
+    wire: &'a Wire,
+    id: String,
 }
 
 impl Wire {
@@ -36,7 +45,11 @@ impl Wire {
     pub fn new(address: &str) -> Wire {
         let mut builder = tokio::runtime::Builder::new_multi_thread();
         let runtime = builder.worker_threads(1).enable_all().build().expect("threads can be started");
-        Wire { runtime, address: address.to_string() }
+        let endpoint = Endpoint::from_shared(format!("http://{address}")).expect("a host and a port");
+        let entered = runtime.enter();
+        let channel = endpoint.connect_timeout(Duration::from_secs(5)).connect_lazy();
+        drop(entered);
+        Wire { runtime, channel }
     }
 
     pub fn overview(&self) -> Result<GetOverviewResponse, String> {
@@ -73,8 +86,7 @@ impl Wire {
     ) -> Result<Option<T>, String> {
         let request = WatchJobRequest { job_id: job_id.to_string() };
         let watching = async {
-            let channel = connect(&self.address).await?;
-            let response = JobServiceClient::new(channel).watch_job(request).await.map_err(|s| status_text(&s))?;
+            let response = JobServiceClient::new(self.channel.clone()).watch_job(request).await.map_err(|s| status_text(&s))?;
             let mut events = response.into_inner();
             while let Some(event) = events.message().await.map_err(|s| status_text(&s))? {
                 if let ControlFlow::Break(found) = see(event) {
@@ -91,18 +103,23 @@ impl Wire {
 
     /// Waits for the job's end and reads its rows.
     pub fn rows(&self, ticket: &[u8]) -> Result<Table, String> {
+        to_table(&self.batches(ticket)?)
+    }
+
+    /// The same, as it came over the wire; an empty result is one empty batch, for its schema.
+    pub fn batches(&self, ticket: &[u8]) -> Result<Vec<RecordBatch>, String> {
         let ticket = Ticket { ticket: ticket.to_vec().into() };
         let reading = async {
-            let mut client = FlightClient::new(connect(&self.address).await?);
+            let mut client = FlightClient::new(self.channel.clone());
             let mut stream = client.do_get(ticket).await.map_err(|e| error_text(&e))?;
-            let mut table = Table::default();
+            let mut batches = Vec::new();
             while let Some(batch) = stream.try_next().await.map_err(|e| error_text(&e))? {
-                append(&mut table, &batch)?;
+                batches.push(batch);
             }
-            if let (true, Some(schema)) = (table.columns.is_empty(), stream.schema()) {
-                table.columns = schema.fields().iter().map(|f| f.name().clone()).collect();
+            if let (true, Some(schema)) = (batches.is_empty(), stream.schema()) {
+                batches.push(RecordBatch::new_empty(schema.clone()));
             }
-            Ok(table)
+            Ok(batches)
         };
         self.runtime.block_on(async {
             let timed = tokio::time::timeout(RESULT_LIMIT, reading).await;
@@ -110,22 +127,35 @@ impl Wire {
         })
     }
 
+    pub fn open_session(&self, settings: &[(&str, &str)]) -> Result<Session<'_>, String> {
+        let settings = settings.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
+        let request = OpenSessionRequest { settings };
+        let opened = self.call(async |channel| SessionServiceClient::new(channel).open_session(request).await)?;
+        Ok(Session { wire: self, id: opened.session_id })
+    }
+
     fn call<T>(
         &self,
         work: impl AsyncFnOnce(Channel) -> Result<tonic::Response<T>, tonic::Status>,
     ) -> Result<T, String> {
         self.runtime.block_on(async {
-            let channel = connect(&self.address).await?;
-            let timed = tokio::time::timeout(CALL_LIMIT, work(channel)).await;
+            let timed = tokio::time::timeout(CALL_LIMIT, work(self.channel.clone())).await;
             let response = timed.map_err(|_| format!("no answer within {CALL_LIMIT:?}"))?;
             response.map(tonic::Response::into_inner).map_err(|s| status_text(&s))
         })
     }
 }
 
-async fn connect(address: &str) -> Result<Channel, String> {
-    let endpoint = Endpoint::from_shared(format!("http://{address}")).map_err(|e| error_text(&e))?;
-    endpoint.connect_timeout(Duration::from_secs(5)).connect().await.map_err(|e| error_text(&e))
+impl Session<'_> {
+    /// Runs one statement; a query's rows are read to the end, any other statement answers with none.
+    pub fn run(&self, statement: &str) -> Result<Vec<RecordBatch>, String> {
+        let request = ExecuteRequest { session_id: self.id.clone(), statement: statement.to_string() };
+        let done = self.wire.call(async |channel| SessionServiceClient::new(channel).execute(request).await)?;
+        match done.result {
+            Some(Executed::Query(query)) => self.wire.batches(&query.ticket),
+            _ => Ok(Vec::new()),
+        }
+    }
 }
 
 fn status_text(status: &tonic::Status) -> String {
@@ -143,14 +173,18 @@ fn error_text(error: &dyn std::error::Error) -> String {
     text
 }
 
-fn append(table: &mut Table, batch: &RecordBatch) -> Result<(), String> {
-    table.columns = batch.schema().fields().iter().map(|f| f.name().clone()).collect();
+/// Batches as text.
+pub fn to_table(batches: &[RecordBatch]) -> Result<Table, String> {
+    let mut table = Table::default();
     let options = FormatOptions::default();
-    let formatters = batch.columns().iter().map(|c| ArrayFormatter::try_new(c.as_ref(), &options));
-    let formatters = formatters.collect::<Result<Vec<_>, _>>().map_err(|e| error_text(&e))?;
-    for i in 0..batch.num_rows() {
-        let cells = batch.columns().iter().zip(&formatters);
-        table.rows.push(cells.map(|(c, f)| (!c.is_null(i)).then(|| f.value(i).to_string())).collect());
+    for batch in batches {
+        table.columns = batch.schema().fields().iter().map(|f| f.name().clone()).collect();
+        let formatters = batch.columns().iter().map(|c| ArrayFormatter::try_new(c.as_ref(), &options));
+        let formatters = formatters.collect::<Result<Vec<_>, _>>().map_err(|e| error_text(&e))?;
+        for i in 0..batch.num_rows() {
+            let cells = batch.columns().iter().zip(&formatters);
+            table.rows.push(cells.map(|(c, f)| (!c.is_null(i)).then(|| f.value(i).to_string())).collect());
+        }
     }
-    Ok(())
+    Ok(table)
 }

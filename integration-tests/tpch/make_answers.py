@@ -3,6 +3,7 @@
 
     python3 -m venv V && V/bin/pip install duckdb==2.0.1 tpchgen-cli==4.0.0
     V/bin/python make_answers.py --scratch /some/dir 0.01 1
+    V/bin/python make_answers.py --data DIR --out DIR 10        # from files that are there, beside the query texts
 
 The data are made by tpchgen, the generator the `tpch` connector is built on, so both sides see the same rows.
 
@@ -17,8 +18,6 @@ import decimal
 import subprocess
 import sys
 from pathlib import Path
-
-import duckdb
 
 HERE = Path(__file__).resolve().parent
 TABLES = ["region", "nation", "supplier", "customer", "part", "partsupp", "orders", "lineitem"]
@@ -58,30 +57,41 @@ def generate(scratch, sf):
     return out
 
 
-def answer(connection, number, sf):
-    query = (HERE / f"queries/q{number:02}.sql").read_text().replace("__FRACTION__", fraction(sf))
+def query_text(number, sf):
+    return (HERE / f"queries/q{number:02}.sql").read_text().replace("__FRACTION__", fraction(sf))
+
+
+def answer(connection, query, target):
     result = connection.execute(query)
     types = [str(c[1]).replace("DOUBLE", "QUOTIENT") for c in result.description]
     lines = [",".join(quoted(f"{c[0]} {t}") for c, t in zip(result.description, types))]
     lines += [",".join(field(v) for v in row) for row in result.fetchall()]
-    target = HERE / f"answers/sf{sf}/q{number:02}.csv"
-    target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text("\n".join(lines) + "\n", newline="")
     return len(lines) - 1
 
 
 def main():
     args = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    args.add_argument("--scratch", type=Path, required=True, help="where the tables are generated")
+    args.add_argument("--scratch", type=Path, help="where the tables are generated")
+    args.add_argument("--data", type=Path, help="tables already generated, for one scale factor")
+    args.add_argument("--out", type=Path, help="another place than answers/; the query texts go there too")
     args.add_argument("sf", nargs="+", help="scale factors, as text: 0.01, 1")
     args = args.parse_args()
+    if not (args.scratch or args.data):
+        sys.exit("one of --scratch and --data says where the tables are")
+    import duckdb  # not needed by those who import this file for its functions
     for sf in args.sf:
-        data = generate(args.scratch, sf)
+        data = args.data or generate(args.scratch, sf)
+        out = args.out or HERE / f"answers/sf{sf}"
+        out.mkdir(parents=True, exist_ok=True)
         connection = duckdb.connect()
         for table in TABLES:
             connection.execute(f"CREATE VIEW {table} AS SELECT * FROM read_parquet('{data}/{table}/*.parquet')")
         for number in range(1, 23):
-            print(f"sf{sf} q{number:02}: {answer(connection, number, sf)} rows")
+            query = query_text(number, sf)
+            if args.out:
+                (out / f"q{number:02}.sql").write_text(query)
+            print(f"sf{sf} q{number:02}: {answer(connection, query, out / f'q{number:02}.csv')} rows")
 
 
 if __name__ == "__main__":
