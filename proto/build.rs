@@ -7,6 +7,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         "thalweg/v1/session.proto",
         "thalweg/v1/job.proto",
         "thalweg/v1/cluster.proto",
+        "thalweg/v1/internal.proto",
     ];
     for file in files {
         println!("cargo:rerun-if-changed={file}");

@@ -1,0 +1,2 @@
+mod convert;
+mod grpc;
