@@ -8,7 +8,9 @@ use thalweg_integration_tests::compare::{self, Expected, Match, Order};
 use thalweg_integration_tests::csv;
 
 fn check(args: &[String]) -> Result<Match, String> {
-    let [expected, query, actual] = args else { return Err("usage: check_answer EXPECTED.csv QUERY.sql ACTUAL.csv".into()) };
+    let [expected, query, actual] = args else {
+        return Err("usage: check_answer EXPECTED.csv QUERY.sql ACTUAL.csv".into());
+    };
     let read = |path: &String| std::fs::read_to_string(path).map_err(|e| format!("{path}: {e}"));
     let expected = Expected::parse(&read(expected)?)?;
     let order = Order::of_query(&read(query)?, &expected.table.columns)?;

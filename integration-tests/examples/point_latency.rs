@@ -13,7 +13,8 @@ fn main() -> Result<(), String> {
     let count = args.next().map_or(Ok(500), |n| n.parse::<usize>()).map_err(|e| format!("COUNT: {e}"))?.max(1);
     let wire = Wire::new(&address);
     let session = wire.open_session(&[])?;
-    session.run("CREATE TABLE points (id INT, name STRING) WITH ('connector'='values','rows'='[[1,\"a\"],[2,\"b\"]]')")?;
+    session
+        .run("CREATE TABLE points (id INT, name STRING) WITH ('connector'='values','rows'='[[1,\"a\"],[2,\"b\"]]')")?;
     let mut micros = Vec::with_capacity(count);
     for i in 0..count + count / 10 {
         let start = Instant::now();

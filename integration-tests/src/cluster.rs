@@ -77,8 +77,16 @@ impl Cluster {
         }
         std::fs::write(dir.path().join("thalweg.yaml"), config_text(dir.path(), &options)).expect("a file there");
         let (jobmanager, wire, rpc_port, rest_port) = start_jobmanager(dir.path());
-        let mut cluster =
-            Cluster { task_managers: Vec::new(), jobmanager, wire, options, rest_port, rpc_port, dir, _exclusive: exclusive };
+        let mut cluster = Cluster {
+            task_managers: Vec::new(),
+            jobmanager,
+            wire,
+            options,
+            rest_port,
+            rpc_port,
+            dir,
+            _exclusive: exclusive,
+        };
         for _ in 0..cluster.options.task_managers {
             cluster.start_task_manager();
         }
@@ -112,7 +120,9 @@ impl Cluster {
     }
 
     pub fn wait_registered(&self, count: usize, limit: Duration) -> Result<(), String> {
-        wait_until(&format!("{count} registered TaskManagers"), limit, || (self.registered().len() == count).then_some(()))
+        wait_until(&format!("{count} registered TaskManagers"), limit, || {
+            (self.registered().len() == count).then_some(())
+        })
     }
 
     /// Runs a script whose last statement is a query, and reads all its rows.
@@ -141,9 +151,10 @@ impl Cluster {
         &mut self.jobmanager
     }
 
-    /// The index of the TaskManager registered under this id.
+    /// The index of the TaskManager registered under this id. Attempts name it with its incarnation: `id@incarnation`.
     pub fn index_of(&self, id: &str) -> Option<usize> {
-        self.task_managers.iter().position(|t| t.id == id)
+        let name = |id: &str| id.split('@').next().unwrap_or_default().to_string();
+        self.task_managers.iter().rposition(|t| name(&t.id) == name(id))
     }
 
     pub fn rpc_address(&self) -> String {
@@ -216,7 +227,7 @@ fn config_text(dir: &Path, options: &Options) -> String {
         entries.retain(|(k, _)| k != key);
         entries.push((key.clone(), value.clone()));
     }
-    entries.iter().map(|(k, v)| format!("{k}: {v:?}\n")).collect()
+    entries.iter().map(|(k, v)| format!("{k}: {v}\n")).collect()
 }
 
 fn daemon_command(role: &str, dir: &Path, rpc_port: u16, rest_port: u16) -> Command {

@@ -208,9 +208,11 @@ fn compare_rows(kinds: &[Kind], a: &Row, b: &Row) -> Ordering {
 const SHOWN: usize = 5;
 
 fn row_difference(expected: &Expected, want: &[Row], got: &[Row]) -> String {
-    let differing = want.iter().zip(got).enumerate().filter_map(|(i, (w, g))| {
-        unequal_column(&expected.kinds, w, g).map(|column| (i, column, w, g))
-    });
+    let differing = want
+        .iter()
+        .zip(got)
+        .enumerate()
+        .filter_map(|(i, (w, g))| unequal_column(&expected.kinds, w, g).map(|column| (i, column, w, g)));
     let mut text = String::new();
     let mut count = 0;
     for (i, column, w, g) in differing {

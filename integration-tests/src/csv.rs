@@ -25,9 +25,10 @@ impl Table {
     /// The table as CSV: what [`parse`] reads back.
     pub fn to_csv(&self) -> String {
         let header = self.columns.iter().map(|c| field(c)).collect::<Vec<_>>().join(",");
-        let rows = self.rows.iter().map(|row| {
-            row.iter().map(|v| v.as_deref().map_or(String::new(), field)).collect::<Vec<_>>().join(",")
-        });
+        let rows = self
+            .rows
+            .iter()
+            .map(|row| row.iter().map(|v| v.as_deref().map_or(String::new(), field)).collect::<Vec<_>>().join(","));
         std::iter::once(header).chain(rows).map(|line| line + "\n").collect()
     }
 

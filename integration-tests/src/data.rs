@@ -16,7 +16,8 @@ pub fn write_parquet(dir: &Path, rows: i64, files: i64, columns: &[(&str, fn(i64
     for part in 0..files {
         let (from, to) = (rows * part / files, rows * (part + 1) / files);
         let file = File::create(dir.join(format!("part-{part}.parquet"))).expect("a new file");
-        let mut writer = ArrowWriter::try_new(file, batch(from, from, columns).schema(), None).expect("a parquet schema");
+        let mut writer =
+            ArrowWriter::try_new(file, batch(from, from, columns).schema(), None).expect("a parquet schema");
         let mut start = from;
         while start < to {
             let end = to.min(start + BATCH);
@@ -37,7 +38,10 @@ fn batch(from: i64, to: i64, columns: &[(&str, fn(i64) -> i64)]) -> RecordBatch 
 
 /// A statement declaring a table over parquet files; `columns` are declarations such as `k BIGINT`.
 pub fn parquet_table(name: &str, columns: &str, dir: &Path) -> String {
-    format!("CREATE TABLE {name} ({columns}) WITH ('connector'='filesystem','path'='{}','format'='parquet');\n", dir.display())
+    format!(
+        "CREATE TABLE {name} ({columns}) WITH ('connector'='filesystem','path'='{}','format'='parquet');\n",
+        dir.display()
+    )
 }
 
 /// A statement declaring a table of literal rows, given as JSON.

@@ -24,7 +24,8 @@ pub fn binary() -> &'static Path {
 /// `--workspace` keeps the features, and with them the compiled dependencies, those of the test run.
 fn build_binary() -> PathBuf {
     let executable = std::env::current_exe().expect("a running test knows its path");
-    let profile_dir = executable.ancestors().find(|dir| dir.file_name().is_some_and(|n| n == "debug" || n == "release"));
+    let profile_dir =
+        executable.ancestors().find(|dir| dir.file_name().is_some_and(|n| n == "debug" || n == "release"));
     let profile_dir = profile_dir.expect("a test executable lies below target/debug or target/release").to_path_buf();
     let target_dir = profile_dir.parent().expect("target/debug has a parent");
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
@@ -96,7 +97,8 @@ impl Daemon {
 
     pub fn wait_exit(&mut self, limit: Duration) -> Result<ExitStatus, String> {
         let what = format!("{} to exit", self.name);
-        wait_until(&what, limit, || self.child.try_wait().ok().flatten()).map_err(|e| format!("{e}\n{}", self.log_tail()))
+        wait_until(&what, limit, || self.child.try_wait().ok().flatten())
+            .map_err(|e| format!("{e}\n{}", self.log_tail()))
     }
 
     /// The last lines of the log.

@@ -38,9 +38,7 @@ const TABLES: [&str; 8] = ["region", "nation", "supplier", "customer", "part", "
 
 /// Statements that declare the tables, generated at this scale while they are read.
 pub fn ddl(scale: Scale) -> String {
-    let table = |name| {
-        format!("CREATE TABLE {name} WITH ('connector'='tpch','scale-factor'='{}');\n", scale.text())
-    };
+    let table = |name| format!("CREATE TABLE {name} WITH ('connector'='tpch','scale-factor'='{}');\n", scale.text());
     TABLES.into_iter().map(table).collect()
 }
 

@@ -86,7 +86,8 @@ impl Wire {
     ) -> Result<Option<T>, String> {
         let request = WatchJobRequest { job_id: job_id.to_string() };
         let watching = async {
-            let response = JobServiceClient::new(self.channel.clone()).watch_job(request).await.map_err(|s| status_text(&s))?;
+            let response =
+                JobServiceClient::new(self.channel.clone()).watch_job(request).await.map_err(|s| status_text(&s))?;
             let mut events = response.into_inner();
             while let Some(event) = events.message().await.map_err(|s| status_text(&s))? {
                 if let ControlFlow::Break(found) = see(event) {

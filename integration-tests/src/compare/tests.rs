@@ -95,7 +95,10 @@ fn large_numbers_are_not_compared_as_floats() {
 fn the_order_is_read_off_the_query() {
     let columns: Vec<String> = ["s_name", "numwait"].map(String::from).to_vec();
     let of = |query: &str| Order::of_query(query, &columns);
-    assert_eq!(of("SELECT 1 FROM t GROUP BY s_name ORDER BY numwait DESC, s_name LIMIT 100"), Ok(Order::By(vec![1, 0])));
+    assert_eq!(
+        of("SELECT 1 FROM t GROUP BY s_name ORDER BY numwait DESC, s_name LIMIT 100"),
+        Ok(Order::By(vec![1, 0]))
+    );
     assert_eq!(of("SELECT ROW_NUMBER() OVER (ORDER BY a) FROM t"), Ok(Order::Any));
     assert_eq!(of("SELECT 1 FROM (SELECT 2 ORDER BY x) q"), Ok(Order::Any));
     assert!(of("SELECT 1 FROM t ORDER BY l_tax").is_err());

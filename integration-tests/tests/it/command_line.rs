@@ -7,13 +7,18 @@ use thalweg_integration_tests::cluster::{Cluster, Options, exclusive};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
+/// Exit codes: SQL or a job failed; the command line or configuration is wrong; no cluster was reached.
+const FAILED: i32 = 1;
+const USAGE: i32 = 2;
+const NO_CLUSTER: i32 = 3;
+
 fn local(args: &[&str]) -> Outcome {
     let dir = tempfile::tempdir().unwrap();
     run_in(&[&["local"], args].concat(), dir.path(), LIMIT)
 }
 
-fn assert_refused(outcome: &Outcome, says: &[&str]) {
-    assert!(outcome.code.is_some_and(|code| code != 0), "exit code {:?}, stderr {}", outcome.code, outcome.stderr);
+fn assert_refused(outcome: &Outcome, code: i32, says: &[&str]) {
+    assert_eq!(outcome.code, Some(code), "stderr {}", outcome.stderr);
     assert_eq!(outcome.stdout, "", "an error printed rows");
     for word in says {
         assert!(outcome.stderr.contains(word), "{:?} does not say {word:?}", outcome.stderr);
@@ -47,29 +52,29 @@ fn json_rows_are_json() {
         SELECT a, b FROM t ORDER BY a;"#;
     let outcome = local(&["--format", "json", "-e", sql]);
     assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
-    let rows: Vec<serde_json::Value> = match serde_json::from_str(&outcome.stdout) {
-        Ok(serde_json::Value::Array(rows)) => rows,
-        _ => outcome.stdout.lines().map(|line| serde_json::from_str(line).expect("one JSON value a line")).collect(),
-    };
+    let lines = outcome.stdout.lines();
+    let rows: Vec<serde_json::Value> =
+        lines.map(|line| serde_json::from_str(line).expect("one object a line")).collect();
     assert_eq!(rows, vec![serde_json::json!({"a": 1, "b": "x\ny"}), serde_json::json!({"a": 2, "b": null})]);
 }
 
 #[test]
 fn bad_sql_is_refused_with_its_place() {
     let _machine = exclusive();
-    assert_refused(&local(&["-e", "SELEC 1"]), &["SELEC"]);
-    assert_refused(&local(&["-e", "SELECT nope FROM (VALUES (1)) v(x)"]), &["nope"]);
-    assert_refused(&local(&["-e", "SELECT * FROM missing"]), &["missing"]);
-    assert_refused(&local(&["-e", "CREATE TABLE t (a INT) WITH ('connector'='carrier-pigeon')"]), &["carrier-pigeon"]);
+    assert_refused(&local(&["-e", "SELEC 1"]), FAILED, &["SELEC"]);
+    assert_refused(&local(&["-e", "SELECT nope FROM (VALUES (1)) v(x)"]), FAILED, &["nope"]);
+    assert_refused(&local(&["-e", "SELECT * FROM missing"]), FAILED, &["missing"]);
+    let bad_connector = "CREATE TABLE t (a INT) WITH ('connector'='carrier-pigeon')";
+    assert_refused(&local(&["-e", bad_connector]), FAILED, &["carrier-pigeon"]);
     let bad_rows = "CREATE TABLE t (a INT) WITH ('connector'='values','rows'='[[\"x\"]]'); SELECT a FROM t";
-    assert_refused(&local(&["-e", bad_rows]), &["a"]);
+    assert_refused(&local(&["-e", bad_rows]), FAILED, &["a"]);
 }
 
 #[test]
 fn an_error_while_running_is_refused_too() {
     let _machine = exclusive();
     let sql = "CREATE TABLE t (a INT) WITH ('connector'='values','rows'='[[1],[0]]'); SELECT 1 / a FROM t;";
-    assert_refused(&local(&["-e", sql]), &["zero"]);
+    assert_refused(&local(&["-e", sql]), FAILED, &["zero"]);
 }
 
 #[test]
@@ -85,25 +90,25 @@ fn bad_configuration_is_refused_with_its_place() {
     ] {
         std::fs::write(&file, text).unwrap();
         for daemon in ["jobmanager", "taskmanager"] {
-            assert_refused(&run(&[daemon, "--config", path], LIMIT), &[says]);
+            assert_refused(&run(&[daemon, "--config", path], LIMIT), USAGE, &[says]);
         }
     }
-    assert_refused(&run(&["jobmanager", "--config", "/no/such/file.yaml"], LIMIT), &["/no/such/file.yaml"]);
-    assert_refused(&run(&["jobmanager", "-D", "no.such.key=1"], LIMIT), &["no.such.key"]);
-    assert_refused(&run(&["no-such-command"], LIMIT), &["no-such-command"]);
+    assert_refused(&run(&["jobmanager", "--config", "/no/such/file.yaml"], LIMIT), USAGE, &["/no/such/file.yaml"]);
+    assert_refused(&run(&["jobmanager", "-D", "no.such.key=1"], LIMIT), USAGE, &["no.such.key"]);
+    assert_refused(&run(&["no-such-command"], LIMIT), USAGE, &["no-such-command"]);
 }
 
 #[test]
 fn a_port_beyond_loopback_needs_a_token() {
     let args = ["jobmanager", "-D", "jobmanager.bind-host=0.0.0.0", "-D", "jobmanager.rpc.port=0", "-D", "rest.port=0"];
-    assert_refused(&run(&args, LIMIT), &["security.token"]);
+    assert_refused(&run(&args, LIMIT), USAGE, &["security.token"]);
 }
 
 #[test]
 fn no_jobmanager_is_an_error_not_a_wait() {
     let outcome = run(&["sql", "--jobmanager", "127.0.0.1:1", "-e", "SELECT 1"], LIMIT);
-    assert_refused(&outcome, &["127.0.0.1:1"]);
-    assert_refused(&run(&["cluster", "--jobmanager", "127.0.0.1:1", "--json"], LIMIT), &["127.0.0.1:1"]);
+    assert_refused(&outcome, NO_CLUSTER, &["127.0.0.1:1"]);
+    assert_refused(&run(&["cluster", "--jobmanager", "127.0.0.1:1", "--json"], LIMIT), NO_CLUSTER, &["127.0.0.1:1"]);
 }
 
 #[test]
@@ -124,5 +129,7 @@ fn jobs_and_cluster_are_shown_as_json() {
         let json: serde_json::Value = serde_json::from_str(&outcome.stdout).unwrap_or_else(|e| panic!("{args:?}: {e}"));
         assert!(json.to_string().contains(says), "{args:?}: {json}");
     }
-    assert_refused(&run(&["jobs", "show", "no-such-job", "--jobmanager", &address], LIMIT), &["no-such-job"]);
+    let unknown = "0123456789abcdef0123456789abcdef";
+    assert_refused(&run(&["jobs", "show", unknown, "--jobmanager", &address], LIMIT), FAILED, &[unknown]);
+    assert_refused(&run(&["jobs", "show", "seventeen", "--jobmanager", &address], LIMIT), USAGE, &["seventeen"]);
 }

@@ -9,7 +9,9 @@ use serde_json::Value;
 fn direct() -> BTreeMap<String, BTreeSet<String>> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
-    command.args(["metadata", "--format-version", "1", "--no-deps", "--offline"]).current_dir(env!("CARGO_MANIFEST_DIR"));
+    command
+        .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
+        .current_dir(env!("CARGO_MANIFEST_DIR"));
     let output = command.output().expect("cargo runs");
     assert!(output.status.success(), "cargo metadata: {}", String::from_utf8_lossy(&output.stderr));
     let metadata: Value = serde_json::from_slice(&output.stdout).expect("cargo prints JSON");
@@ -37,7 +39,9 @@ fn reachable(direct: &BTreeMap<String, BTreeSet<String>>, from: &str) -> BTreeSe
 }
 
 fn crates_that_name<'a>(direct: &'a BTreeMap<String, BTreeSet<String>>, prefix: &str) -> BTreeSet<&'a str> {
-    let names = |dependencies: &BTreeSet<String>| dependencies.iter().any(|d| d == prefix || d.starts_with(&format!("{prefix}-")));
+    let names = |dependencies: &BTreeSet<String>| {
+        dependencies.iter().any(|d| d == prefix || d.starts_with(&format!("{prefix}-")))
+    };
     direct.iter().filter(|(_, dependencies)| names(dependencies)).map(|(name, _)| name.as_str()).collect()
 }
 
@@ -58,8 +62,11 @@ fn the_metadata_was_read() {
 #[test]
 fn decisions_are_made_without_runtime_network_or_engine() {
     let reached = reachable(&direct(), "thalweg-core");
-    for library in ["tokio", "tonic", "prost", "arrow", "datafusion", "rocksdb", "object_store", "futures", "async-trait"] {
-        let found: Vec<&String> = reached.iter().filter(|d| *d == library || d.starts_with(&format!("{library}-"))).collect();
+    for library in
+        ["tokio", "tonic", "prost", "arrow", "datafusion", "rocksdb", "object_store", "futures", "async-trait"]
+    {
+        let found: Vec<&String> =
+            reached.iter().filter(|d| *d == library || d.starts_with(&format!("{library}-"))).collect();
         assert!(found.is_empty(), "thalweg-core reaches {found:?}");
     }
 }
@@ -83,9 +90,12 @@ fn the_task_manager_does_not_decide() {
 #[test]
 fn the_engine_stays_where_plans_are_made_and_run() {
     let allowed = [
-        "thalweg-exec", "thalweg-planner", "thalweg-connectors",
+        "thalweg-exec",
+        "thalweg-planner",
+        "thalweg-connectors",
         // They only put the engine's parts together.
-        "thalweg-jobmanager", "thalweg-taskmanager",
+        "thalweg-jobmanager",
+        "thalweg-taskmanager",
         "thalweg-integration-tests",
     ];
     assert_only(crates_that_name(&direct(), "datafusion"), &allowed, "datafusion");

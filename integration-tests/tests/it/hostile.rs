@@ -44,7 +44,10 @@ fn attacks() -> Vec<(&'static str, Vec<u8>)> {
         ("a long run of 0xff", vec![0xff; 8 << 20]),
         ("an endless HTTP/1.1 header", [b"GET / HTTP/1.1\r\nx: ".as_slice(), &vec![b'a'; 4 << 20]].concat()),
         ("a broken request line", b"\r\n\r\nGET\r\n\r\n".to_vec()),
-        ("HTTP/1.1 with two lengths", b"POST / HTTP/1.1\r\ncontent-length: 5\r\ncontent-length: 7\r\n\r\nhello".to_vec()),
+        (
+            "HTTP/1.1 with two lengths",
+            b"POST / HTTP/1.1\r\ncontent-length: 5\r\ncontent-length: 7\r\n\r\nhello".to_vec(),
+        ),
         ("a path out of the tree", b"GET /../../../../etc/passwd HTTP/1.1\r\nhost: x\r\n\r\n".to_vec()),
         ("the start of a TLS handshake", [&[0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3], noise(500).as_slice()].concat()),
         ("a preface and noise", with_preface(&noise(4096))),

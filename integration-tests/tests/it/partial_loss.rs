@@ -65,7 +65,12 @@ fn only_lost_output_is_made_again() {
         let lost: BTreeSet<u32> =
             stage.attempts.iter().filter(|a| a.task_manager == struck.victim).map(|a| a.task).collect();
         for (_, task, attempts) in repeated.iter().filter(|r| r.0 == stage.stage && stage.input_rows.is_empty()) {
-            assert!(lost.contains(task), "stage {} task {task} was never on {} but ran {attempts} times", stage.stage, struck.victim);
+            assert!(
+                lost.contains(task),
+                "stage {} task {task} was never on {} but ran {attempts} times",
+                stage.stage,
+                struck.victim
+            );
         }
     }
 }

@@ -16,8 +16,17 @@ fn every_query_is_right_in_one_process() {
         std::fs::write(&file, tpch::script(number, Scale::Hundredth)).unwrap();
         // Without the threshold a table this small would be read by one task, and nothing would be exchanged.
         let args = [
-            "local", "--task-managers", "2", "--slots", "2", "--format", "csv",
-            "-D", "execution.batch.single-task-threshold=0", "-f", file.to_str().unwrap(),
+            "local",
+            "--task-managers",
+            "2",
+            "--slots",
+            "2",
+            "--format",
+            "csv",
+            "-D",
+            "execution.batch.single-task-threshold=0",
+            "-f",
+            file.to_str().unwrap(),
         ];
         let outcome = cli::run_in(&args, dir.path(), Duration::from_secs(120));
         if let Err(why) = outcome.table().and_then(|table| tpch::check(number, Scale::Hundredth, &table)) {
