@@ -1,1 +1,3 @@
 //! thalweg-exec
+
+pub mod stable_hash;
