@@ -57,9 +57,7 @@ fn every_type() -> Vec<(&'static str, ArrayRef)> {
         ("timestamp(ns)", as_type(&ints, &DataType::Timestamp(TimeUnit::Nanosecond, None))),
         (
             "decimal128(10,2)",
-            Arc::new(
-                Decimal128Array::from(vec![Some(1250), None, Some(-7)]).with_precision_and_scale(10, 2).unwrap(),
-            ),
+            Arc::new(Decimal128Array::from(vec![Some(1250), None, Some(-7)]).with_precision_and_scale(10, 2).unwrap()),
         ),
         (
             "decimal256(50,4)",

@@ -31,7 +31,12 @@ impl Coalescer {
     }
 
     /// Takes a slice; `block_rows` is how many rows the block it was cut from has.
-    pub fn push(&mut self, slice: RecordBatch, block_rows: usize, ready: &mut VecDeque<RecordBatch>) -> Result<(), Error> {
+    pub fn push(
+        &mut self,
+        slice: RecordBatch,
+        block_rows: usize,
+        ready: &mut VecDeque<RecordBatch>,
+    ) -> Result<(), Error> {
         let rows = slice.num_rows();
         if rows == 0 {
             return Ok(());

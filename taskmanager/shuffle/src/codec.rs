@@ -151,7 +151,8 @@ impl<N: Iterator<Item = (i64, i64)>, B: Iterator<Item = (i64, i64)>> Walk<'_, N,
     /// Checks one array and its children; returns its length.
     fn array(&mut self, data_type: &DataType) -> Result<usize, DecodeError> {
         use DataType::*;
-        let (length, nulls) = self.nodes.next().ok_or_else(|| DecodeError::Malformed("a node is missing".to_owned()))?;
+        let (length, nulls) =
+            self.nodes.next().ok_or_else(|| DecodeError::Malformed("a node is missing".to_owned()))?;
         if !(0..=i64::from(i32::MAX)).contains(&length) || !(0..=length).contains(&nulls) {
             return Err(DecodeError::Malformed(format!("an array of {length} values with {nulls} nulls")));
         }
@@ -198,14 +199,16 @@ impl<N: Iterator<Item = (i64, i64)>, B: Iterator<Item = (i64, i64)>> Walk<'_, N,
     fn buffer(&mut self) -> Result<usize, DecodeError> {
         let (offset, length) =
             self.buffers.next().ok_or_else(|| DecodeError::Malformed("a buffer is missing".to_owned()))?;
-        let outside = || DecodeError::Malformed(format!("a buffer at {offset} of {length} bytes lies outside the body"));
+        let outside =
+            || DecodeError::Malformed(format!("a buffer at {offset} of {length} bytes lies outside the body"));
         let start = usize::try_from(offset).map_err(|_| outside())?;
         let end = usize::try_from(length).ok().and_then(|l| start.checked_add(l)).ok_or_else(outside)?;
         let stored = self.body.get(start..end).ok_or_else(outside)?;
         let raw = if self.compressed { expanded_len(stored)? } else { stored.len() };
-        self.left = self.left.checked_sub(raw).ok_or_else(|| {
-            DecodeError::Malformed("its buffers claim more bytes than a message may have".to_owned())
-        })?;
+        self.left = self
+            .left
+            .checked_sub(raw)
+            .ok_or_else(|| DecodeError::Malformed("its buffers claim more bytes than a message may have".to_owned()))?;
         Ok(raw)
     }
 }
@@ -218,7 +221,8 @@ fn expanded_len(stored: &[u8]) -> Result<usize, DecodeError> {
     if stored.is_empty() {
         return Ok(0);
     }
-    let bad = || DecodeError::Malformed(format!("a compressed buffer of {} bytes with a wrong length prefix", stored.len()));
+    let bad =
+        || DecodeError::Malformed(format!("a compressed buffer of {} bytes with a wrong length prefix", stored.len()));
     let (prefix, data) = stored.split_first_chunk::<8>().ok_or_else(bad)?;
     match i64::from_le_bytes(*prefix) {
         -1 => Ok(data.len()),

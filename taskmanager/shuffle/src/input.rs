@@ -203,9 +203,7 @@ impl Reading {
         let Some(batch) = self.ready.pop_front() else { return Ok(None) };
         self.input.metrics.rows.fetch_add(batch.num_rows() as u64, Ordering::Relaxed);
         let exchange = self.input.spec.exchange;
-        cast_batch(&batch, &self.input.spec.schema)
-            .map(Some)
-            .map_err(|source| ReadError::Schema { exchange, source })
+        cast_batch(&batch, &self.input.spec.schema).map(Some).map_err(|source| ReadError::Schema { exchange, source })
     }
 
     /// Opens one stream per producer, each for the range of maps that it holds.
@@ -237,7 +235,9 @@ impl Reading {
             let (bytes, window) = (ticket.encode(&context.key), windows.share());
             async move {
                 let opened = fetch(channels, address, bytes, stored.clone(), window).await;
-                opened.map(|stream| (task_manager.clone(), stream)).map_err(|e| self.input.lost_remote(first, task_manager, &e))
+                opened
+                    .map(|stream| (task_manager.clone(), stream))
+                    .map_err(|e| self.input.lost_remote(first, task_manager, &e))
             }
         });
         futures::future::try_join_all(calls).await.map(|streams| streams.into_iter().collect())
@@ -301,7 +301,11 @@ impl Reading {
         let rows = item.batch.num_rows();
         self.coalescer.push(item.batch, rows, &mut self.ready)?;
         let last_of_peer = item.end_of_map
-            && !self.maps.iter().skip(1).any(|m| matches!(&m.location, Location::Remote { task_manager, .. } if task_manager == from));
+            && !self
+                .maps
+                .iter()
+                .skip(1)
+                .any(|m| matches!(&m.location, Location::Remote { task_manager, .. } if task_manager == from));
         if last_of_peer && let Some(peers) = &mut self.peers {
             peers.remove(from);
         }

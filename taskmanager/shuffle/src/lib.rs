@@ -16,8 +16,8 @@
 
 mod broadcast;
 pub mod budget;
-pub mod codec;
 pub mod coalesce;
+pub mod codec;
 mod error;
 pub mod flight;
 mod input;

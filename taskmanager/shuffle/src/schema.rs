@@ -20,8 +20,10 @@ pub fn exchange_schema(schema: &SchemaRef) -> Result<SchemaRef, Error> {
     let mut changed = false;
     let mut fields = Vec::with_capacity(schema.fields().len());
     for field in schema.fields() {
-        let plain = plain_type(field.data_type())
-            .ok_or_else(|| Error::UnsupportedType { column: field.name().clone(), data_type: field.data_type().clone() })?;
+        let plain = plain_type(field.data_type()).ok_or_else(|| Error::UnsupportedType {
+            column: field.name().clone(),
+            data_type: field.data_type().clone(),
+        })?;
         changed |= plain != *field.data_type();
         fields.push(with_type(field, plain));
     }
@@ -95,7 +97,7 @@ pub fn same_types(a: &Schema, b: &Schema) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arrow::array::{DictionaryArray, StringArray};
+    use arrow::array::{Array, DictionaryArray, StringArray};
     use arrow::datatypes::Int32Type;
 
     #[test]

@@ -3,8 +3,8 @@
 //! `get_array_memory_size` counts whole buffers, so two slices of one block would count it twice; nothing here does.
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
-use arrow::datatypes::{ByteArrayType, DataType};
 use arrow::datatypes::{ArrowNativeType, BinaryType, LargeBinaryType, LargeUtf8Type, Utf8Type};
+use arrow::datatypes::{ByteArrayType, DataType};
 
 /// Bytes of the values that the rows of `batch` refer to, validity included.
 pub fn batch_bytes(batch: &RecordBatch) -> usize {
@@ -48,7 +48,9 @@ fn nested_bytes(array: &ArrayRef) -> usize {
         DataType::Struct(_) => array.as_struct().columns().iter().map(array_bytes).sum(),
         DataType::Dictionary(_, _) => array.get_buffer_memory_size(),
         DataType::Utf8View => array.as_string_view().iter().flatten().map(str::len).sum::<usize>() + 16 * array.len(),
-        DataType::BinaryView => array.as_binary_view().iter().flatten().map(<[u8]>::len).sum::<usize>() + 16 * array.len(),
+        DataType::BinaryView => {
+            array.as_binary_view().iter().flatten().map(<[u8]>::len).sum::<usize>() + 16 * array.len()
+        }
         _ => array.to_data().get_slice_memory_size().unwrap_or_else(|_| array.get_buffer_memory_size()),
     }
 }

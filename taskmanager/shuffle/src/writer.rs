@@ -68,7 +68,15 @@ impl MapWriter {
         let output = Arc::new(MapOutput::new(key, schema.clone(), subpartitions));
         let id = store.begin(output.clone());
         let block_bytes = store.options.block_bytes.max(1);
-        Ok(Self { store, id, output, schema, block_bytes, totals: Sizes::new(subpartitions), pending: Pending::default() })
+        Ok(Self {
+            store,
+            id,
+            output,
+            schema,
+            block_bytes,
+            totals: Sizes::new(subpartitions),
+            pending: Pending::default(),
+        })
     }
 
     /// Tells how many tasks will read the output, as far as known: each gets blocks of its own size, so that none has to
@@ -89,7 +97,9 @@ impl MapWriter {
     /// # Errors
     /// A batch or hashes that do not fit, or a failure to spill. The output is of no use then: drop the writer.
     pub fn write(&mut self, batch: RecordBatch, hashes: Option<&[u64]>) -> Result<(), Error> {
-        if !same_types(&batch.schema(), &self.schema) && exchange_schema(&batch.schema()).is_ok_and(|s| !same_types(&s, &self.schema)) {
+        if !same_types(&batch.schema(), &self.schema)
+            && exchange_schema(&batch.schema()).is_ok_and(|s| !same_types(&s, &self.schema))
+        {
             return Err(self.invalid(format!("its schema is {:?}, not {:?}", batch.schema(), self.schema)));
         }
         let batch = cast_batch(&batch, &self.schema).map_err(arrow("bring a batch to the exchange's schema"))?;
@@ -144,7 +154,8 @@ impl MapWriter {
     fn write_single(&mut self, batch: RecordBatch) -> Result<(), Error> {
         for piece in self.pieces(batch)? {
             let bytes = batch_bytes(&piece);
-            let full = self.pending.rows + piece.num_rows() > MAX_BLOCK_ROWS || self.pending.bytes + bytes > self.block_bytes;
+            let full =
+                self.pending.rows + piece.num_rows() > MAX_BLOCK_ROWS || self.pending.bytes + bytes > self.block_bytes;
             if full {
                 self.flush_single()?;
             }
@@ -189,7 +200,11 @@ impl MapWriter {
 
     /// Makes the output readable.
     pub fn finish(mut self) -> Result<MapStats, Error> {
-        if self.output.subpartitions == 1 { self.flush_single()? } else { self.flush_packed()? }
+        if self.output.subpartitions == 1 {
+            self.flush_single()?
+        } else {
+            self.flush_packed()?
+        }
         let totals = std::mem::take(&mut self.totals);
         let stats = MapStats { rows: totals.rows, bytes: totals.bytes, spilled_bytes: self.output.spilled_bytes() };
         self.store.complete(self.id);

@@ -23,8 +23,8 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::ticket::{Ticket, TicketError, TicketKey};
 use super::wire::{Kind, Metadata, checksum};
-use crate::codec::Encoder;
 use crate::coalesce::merge;
+use crate::codec::Encoder;
 use crate::error::Error;
 use crate::reader::MapReader;
 use crate::sizes::batch_bytes;

@@ -66,13 +66,9 @@ impl Ticket {
         let rows = self.rows.unwrap_or(Interval::new(0, 0));
         out.push(VERSION);
         out.extend(self.exchange.job.0.to_le_bytes());
-        for word in [
-            self.exchange.exchange.0,
-            self.maps.start,
-            self.maps.end,
-            self.subpartitions.start,
-            self.subpartitions.end,
-        ] {
+        for word in
+            [self.exchange.exchange.0, self.maps.start, self.maps.end, self.subpartitions.start, self.subpartitions.end]
+        {
             out.extend(word.to_le_bytes());
         }
         out.push(u8::from(self.rows.is_some()));

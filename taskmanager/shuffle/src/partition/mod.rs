@@ -63,8 +63,7 @@ pub fn pack(
     let blocks = cut::cut_blocks(&sizes, target as u64);
     let targets = cut::place_rows(ids, &blocks, subpartitions);
     let columns = scatter::scatter(batches, &targets, &blocks)?;
-    let packed =
-        blocks.into_iter().zip(columns).map(|(index, batch)| PackedBlock { index, batch }).collect::<Vec<_>>();
+    let packed = blocks.into_iter().zip(columns).map(|(index, batch)| PackedBlock { index, batch }).collect::<Vec<_>>();
     Ok((packed, sizes))
 }
 

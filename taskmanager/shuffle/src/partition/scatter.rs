@@ -227,8 +227,7 @@ fn running_sum<T: ByteArrayType>(ends: &mut [T::Offset]) -> Result<usize, ArrowE
     let mut sum = 0usize;
     for end in ends.iter_mut() {
         sum += end.as_usize();
-        *end = T::Offset::from_usize(sum)
-            .ok_or_else(|| ArrowError::OffsetOverflowError(sum))?;
+        *end = T::Offset::from_usize(sum).ok_or_else(|| ArrowError::OffsetOverflowError(sum))?;
     }
     Ok(sum)
 }

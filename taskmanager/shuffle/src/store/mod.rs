@@ -22,8 +22,8 @@ use arrow::datatypes::SchemaRef;
 use parking_lot::Mutex;
 use thalweg_types::{ExchangeKey, Interval, JobId, MapOutputKey};
 
-pub(crate) use output::{Block, Charge, Held, MapOutput, describe};
 use output::SpillTarget;
+pub(crate) use output::{Block, Charge, Held, MapOutput, describe};
 use spill::SpillFile;
 
 use crate::budget::Budget;
@@ -153,7 +153,8 @@ impl ExchangeStore {
     pub(crate) fn find(&self, key: &MapOutputKey) -> Result<Arc<MapOutput>, Error> {
         let not_found = |detail: String| Error::NotFound { output: *key, detail };
         let state = self.state.lock();
-        let outputs = state.finished.get(&key.exchange).ok_or_else(|| not_found("its exchange is unknown".to_owned()))?;
+        let outputs =
+            state.finished.get(&key.exchange).ok_or_else(|| not_found("its exchange is unknown".to_owned()))?;
         let output = outputs.get(&key.map).ok_or_else(|| not_found("no attempt of it finished here".to_owned()))?;
         if output.key.attempt != key.attempt {
             return Err(not_found(format!("attempt {} is here", output.key.attempt)));
@@ -179,11 +180,6 @@ impl ExchangeStore {
     /// Forgets everything of a job.
     pub fn release_job(&self, job: JobId) {
         self.release(|key| key.job == job);
-    }
-
-    /// Forgets everything: whoever asked for these outputs is gone.
-    pub fn clear(&self) {
-        self.release(|_| true);
     }
 
     fn release(&self, matches: impl Fn(ExchangeKey) -> bool) {

@@ -53,7 +53,12 @@ fn channels(change: impl FnOnce(&mut ChannelOptions)) -> DataChannels {
     DataChannels::new(options, NetworkBudget::new(1 << 30)).unwrap()
 }
 
-async fn open(channels: &DataChannels, address: &str, ticket: Bytes, batch: &RecordBatch) -> Result<FetchStream, FetchError> {
+async fn open(
+    channels: &DataChannels,
+    address: &str,
+    ticket: Bytes,
+    batch: &RecordBatch,
+) -> Result<FetchStream, FetchError> {
     let schema = thalweg_shuffle::exchange_schema(&batch.schema()).unwrap();
     let window = channels.budget().reserve(1, channels.options().stream_window, Duration::from_secs(1)).await;
     fetch(channels, address, ticket, schema, window).await
@@ -154,7 +159,11 @@ async fn garbage_from_a_raw_socket_leaves_the_server_alive() {
     let mut rng = Rng(8);
     let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
     // a frame header that announces 16 MB, an empty settings frame, then noise
-    let starts = [vec![], preface.clone(), [preface, vec![0, 0, 0, 4, 0, 0, 0, 0, 0, 0xFF, 0xFF, 0xFF, 0, 0, 0, 0, 0, 1]].concat()];
+    let starts = [
+        vec![],
+        preface.clone(),
+        [preface, vec![0, 0, 0, 4, 0, 0, 0, 0, 0, 0xFF, 0xFF, 0xFF, 0, 0, 0, 0, 0, 1]].concat(),
+    ];
     for start in starts {
         let address = server.address.clone();
         let noise: Vec<u8> = (0..4096).map(|_| rng.next() as u8).collect();
@@ -239,7 +248,10 @@ impl FlightService for Liar {
         let data: Vec<_> = self.0.iter().cloned().map(Ok).collect();
         Ok(Response::new(futures::stream::iter(data).boxed()))
     }
-    async fn handshake(&self, _: Request<Streaming<HandshakeRequest>>) -> Result<Response<Self::HandshakeStream>, Status> {
+    async fn handshake(
+        &self,
+        _: Request<Streaming<HandshakeRequest>>,
+    ) -> Result<Response<Self::HandshakeStream>, Status> {
         no()
     }
     async fn list_flights(&self, _: Request<Criteria>) -> Result<Response<Self::ListFlightsStream>, Status> {

@@ -162,10 +162,8 @@ async fn columns_come_back_as_the_consumer_expects_them() {
     fill(&local, 0, 1, 10);
     let maps = vec![MapSource { map: 0, attempt: 1, location: Location::Local }];
     let dictionary = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
-    let wanted = Arc::new(Schema::new(vec![
-        Field::new("renamed", DataType::Int64, true),
-        Field::new("d", dictionary, true),
-    ]));
+    let wanted =
+        Arc::new(Schema::new(vec![Field::new("renamed", DataType::Int64, true), Field::new("d", dictionary, true)]));
     let spec = InputSpec { schema: wanted.clone(), ..spec(maps) };
     let input = InputReader::new(context(&local), spec).unwrap();
     let batches: Vec<_> = input.stream().try_collect().await.unwrap();

@@ -116,14 +116,18 @@ pub fn every_column(rng: &mut Rng, rows: usize) -> Vec<(&'static str, ArrayRef)>
         ("largeutf8", as_type(&strings, DataType::LargeUtf8)),
         ("binary", as_type(&strings, DataType::Binary)),
         ("largebinary", as_type(&strings, DataType::LargeBinary)),
-        ("fixed", Arc::new(FixedSizeBinaryArray::try_from_iter(fixed.into_iter().chain([[0; 3]])).unwrap().slice(0, rows))),
+        (
+            "fixed",
+            Arc::new(FixedSizeBinaryArray::try_from_iter(fixed.into_iter().chain([[0; 3]])).unwrap().slice(0, rows)),
+        ),
         ("list", Arc::new(lists)),
         ("struct", Arc::new(structs)),
     ];
     let mut columns: Vec<_> = columns.into_iter().map(|(name, array)| (name, with_nulls(array, rng))).collect();
     columns.push(("null", Arc::new(NullArray::new(rows))));
     columns.push(("view", as_type(&strings, DataType::Utf8View)));
-    columns.push(("dict", as_type(&strings, DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8)))));
+    columns
+        .push(("dict", as_type(&strings, DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8)))));
     columns
 }
 
@@ -131,7 +135,9 @@ pub fn every_column(rng: &mut Rng, rows: usize) -> Vec<(&'static str, ArrayRef)>
 pub fn random_batch(rng: &mut Rng, rows: usize) -> RecordBatch {
     let (before, after) = (rng.below(20) as usize, rng.below(20) as usize);
     let columns = every_column(rng, before + rows + after);
-    RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(n, a)| (n, a, true))).unwrap().slice(before, rows)
+    RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(n, a)| (n, a, true)))
+        .unwrap()
+        .slice(before, rows)
 }
 
 /// Integers and strings only: what most tests need.
