@@ -11,7 +11,7 @@ use datafusion::catalog::{
     SchemaProvider, TableProvider,
 };
 use datafusion::common::TableReference;
-use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::datasource::ViewTable;
 use datafusion::execution::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder};
