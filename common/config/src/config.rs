@@ -1,0 +1,248 @@
+//! The settings in effect, one struct per section. Names, defaults and limits are in [`crate::registry`].
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::registry;
+use crate::secret::Secret;
+use crate::syntax::Raw;
+
+/// A complete configuration. Plain data: only wiring reads it, everything below gets values.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Config {
+    pub jobmanager: JobManager,
+    pub taskmanager: TaskManager,
+    pub rest: Rest,
+    pub tmp_dirs: Vec<PathBuf>,
+    pub heartbeat: Heartbeat,
+    pub slot_request_timeout: Duration,
+    pub parallelism_default: Option<u32>,
+    pub execution: Execution,
+    pub security: Security,
+    pub filesystem: Filesystem,
+    pub client: ClientLimits,
+    /// A job without progress for this long reports what waits on whom, and fails.
+    pub job_stall_timeout: Duration,
+    pub table: Table,
+    pub log: Log,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct JobManager {
+    /// Where TaskManagers and clients find it.
+    pub rpc_address: String,
+    pub rpc_port: u16,
+    /// What it binds.
+    pub bind_host: String,
+    pub scheduler: Scheduler,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scheduler {
+    /// Parallelism and joins decided stage by stage from measured bytes.
+    AdaptiveBatch,
+    /// The plan as submitted.
+    Default,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct TaskManager {
+    /// The name other processes reach it by; unset = what it binds.
+    pub host: Option<String>,
+    pub bind_host: String,
+    /// 0 = any free port.
+    pub rpc_port: u16,
+    /// 0 = any free port.
+    pub data_port: u16,
+    pub slots: u32,
+    pub resource_id: Option<String>,
+    pub memory: Memory,
+}
+
+/// All sizes in bytes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Memory {
+    /// Unset = [`crate::default_process_size`].
+    pub process_size: Option<u64>,
+    /// Share of the process size, in (0, 1); unset = all that is left.
+    pub managed_fraction: Option<f64>,
+    pub network_fraction: f64,
+    pub network_min: u64,
+    pub network_max: u64,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rest {
+    pub port: PortRange,
+    pub address: Option<String>,
+    pub bind_address: String,
+}
+
+/// Ports to try in order, both ends included. One port is a range of one; `0-0` is any free port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PortRange {
+    pub first: u16,
+    pub last: u16,
+}
+
+impl PortRange {
+    pub fn iter(self) -> impl Iterator<Item = u16> {
+        self.first..=self.last
+    }
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Heartbeat {
+    pub interval: Duration,
+    /// Always longer than the interval.
+    pub timeout: Duration,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Execution {
+    pub runtime_mode: RuntimeMode,
+    /// Bytes of estimated scan under which a query runs in one task; 0 = never.
+    pub single_task_threshold: u64,
+    pub auto_parallelism: AutoParallelism,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RuntimeMode {
+    /// Batch when every input is bounded.
+    Automatic,
+    Batch,
+    Streaming,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct AutoParallelism {
+    pub enabled: bool,
+    /// At least 1, at most `max`.
+    pub min: u32,
+    pub max: u32,
+    /// Raw Arrow bytes that one task should read.
+    pub avg_data_volume_per_task: u64,
+    pub default_source_parallelism: Option<u32>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Security {
+    /// From the environment, `security.token` or `security.token-file`, whichever layer is the last.
+    pub token: Option<Secret>,
+    /// As configured; the file was read into `token` already, unless a later layer gave the token.
+    pub token_file: Option<PathBuf>,
+    pub insecure: bool,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Filesystem {
+    /// Folders that tables may lie under; unset = the daemon's own rule.
+    pub allowed_roots: Option<Vec<PathBuf>>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct ClientLimits {
+    pub result_ttl: Duration,
+    /// Bytes of one job's result.
+    pub result_max_size: u64,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Table {
+    /// An IANA name or an offset, not looked up here; `default` has become `UTC`.
+    pub local_time_zone: String,
+    pub broadcast_threshold: BroadcastThreshold,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BroadcastThreshold {
+    /// min(64 MB, 5 % of a slot's managed memory).
+    Auto,
+    Bytes(u64),
+    Off,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Log {
+    pub format: LogFormat,
+    /// A level, or comma-separated directives such as `info,thalweg_core=debug`.
+    pub level: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogFormat {
+    Text,
+    Json,
+}
+
+impl Default for Config {
+    /// Every default of the registry, without reading a file or the environment.
+    fn default() -> Self {
+        let mut config = blank();
+        for option in registry::in_effect() {
+            let (Some(text), Some(field)) = (option.default.text(), option.field.as_ref()) else { continue };
+            let value = option.kind.parse(&Raw::Scalar(text.to_string())).expect("a test parses every default");
+            (field.set)(&mut config, value);
+        }
+        config
+    }
+}
+
+impl Config {
+    /// The value in force for `key`, in the syntax of the file; `None` for an unset or unknown key and for keys that
+    /// are not in effect. Secrets are starred out.
+    pub fn get(&self, key: &str) -> Option<String> {
+        let field = registry::lookup(key)?.field.as_ref()?;
+        (field.get)(self).map(|value| value.to_string())
+    }
+}
+
+/// Holds the unset options and a place for the others, which [`Config::default`] then fills from the registry.
+fn blank() -> Config {
+    let zero = Duration::ZERO;
+    Config {
+        jobmanager: JobManager {
+            rpc_address: String::new(),
+            rpc_port: 0,
+            bind_host: String::new(),
+            scheduler: Scheduler::AdaptiveBatch,
+        },
+        taskmanager: TaskManager {
+            host: None,
+            bind_host: String::new(),
+            rpc_port: 0,
+            data_port: 0,
+            slots: 0,
+            resource_id: None,
+            memory: Memory {
+                process_size: None,
+                managed_fraction: None,
+                network_fraction: 0.0,
+                network_min: 0,
+                network_max: 0,
+            },
+        },
+        rest: Rest { port: PortRange { first: 0, last: 0 }, address: None, bind_address: String::new() },
+        tmp_dirs: vec![std::env::temp_dir()],
+        heartbeat: Heartbeat { interval: zero, timeout: zero },
+        slot_request_timeout: zero,
+        parallelism_default: None,
+        execution: Execution {
+            runtime_mode: RuntimeMode::Automatic,
+            single_task_threshold: 0,
+            auto_parallelism: AutoParallelism {
+                enabled: false,
+                min: 0,
+                max: 0,
+                avg_data_volume_per_task: 0,
+                default_source_parallelism: None,
+            },
+        },
+        security: Security { token: None, token_file: None, insecure: false },
+        filesystem: Filesystem { allowed_roots: None },
+        client: ClientLimits { result_ttl: zero, result_max_size: 0 },
+        job_stall_timeout: zero,
+        table: Table { local_time_zone: String::new(), broadcast_threshold: BroadcastThreshold::Auto },
+        log: Log { format: LogFormat::Text, level: String::new() },
+    }
+}
