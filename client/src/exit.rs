@@ -43,6 +43,12 @@ pub enum CliError {
         #[source]
         source: io::Error,
     },
+    #[error("cannot use the folder {}", path.display())]
+    Folder {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
     #[error("the script is longer than {limit} bytes: run it in parts")]
     ScriptTooLong { limit: usize },
     #[error("cannot write to standard output")]
@@ -67,7 +73,11 @@ impl CliError {
                 ErrorKind::Sql | ErrorKind::Job | ErrorKind::Answer => FAILED,
             },
             CliError::Statement { source, .. } => source.code(),
-            CliError::Config(_) | CliError::Usage(_) | CliError::Read { .. } | CliError::ScriptTooLong { .. } => USAGE,
+            CliError::Config(_)
+            | CliError::Usage(_)
+            | CliError::Read { .. }
+            | CliError::Folder { .. }
+            | CliError::ScriptTooLong { .. } => USAGE,
             // a reader that has seen enough, `head` for example
             CliError::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => 0,
             CliError::Interrupted

@@ -82,9 +82,10 @@ impl Progress {
         }
         let bars = &self.bars;
         let position = self.stages.range(..stage.stage).count();
-        let bar = self.stages.entry(stage.stage).or_insert_with(|| {
-            bars.insert(position, ProgressBar::new(0).with_style(style()))
-        });
+        let bar = self
+            .stages
+            .entry(stage.stage)
+            .or_insert_with(|| bars.insert(position, ProgressBar::new(0).with_style(style())));
         bar.set_prefix(visible(&format!("s{} {}", stage.stage, stage.name)));
         bar.set_length(u64::from(stage.parallelism));
         bar.set_position(u64::from(stage.finished));

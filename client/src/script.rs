@@ -222,7 +222,8 @@ mod tests {
 
     #[test]
     fn a_statement_set_is_one_statement() {
-        let set = "EXECUTE STATEMENT SET BEGIN INSERT INTO a SELECT 1; insert into b select CASE WHEN x THEN 1 END; END";
+        let set =
+            "EXECUTE STATEMENT SET BEGIN INSERT INTO a SELECT 1; insert into b select CASE WHEN x THEN 1 END; END";
         assert_eq!(texts(&format!("{set}; SELECT 3;")), [set, "SELECT 3"]);
         assert_eq!(texts("SET 'execute' = 'x'; BEGIN; END;"), ["SET 'execute' = 'x'", "BEGIN", "END"]);
     }

@@ -37,7 +37,8 @@ pub async fn connect_to(address: &str, token: Option<&Secret>) -> Result<Client,
     Ok(Client::connect(address, token.map(Secret::expose), DEADLINE).await?)
 }
 
-fn address_of(config: &Config) -> String {
+/// Where the configuration says that the JobManager is.
+pub fn address_of(config: &Config) -> String {
     let (host, port) = (&config.jobmanager.rpc_address, config.jobmanager.rpc_port);
     if host.contains(':') && !host.starts_with('[') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }

@@ -13,7 +13,7 @@ use crate::commands::sql::{MAX_SCRIPT, Runner};
 use crate::exit::{CliError, tell_error};
 use crate::terminal::{prompt, tell};
 
-pub async fn run(runner: &mut Runner) -> Result<(), CliError> {
+pub async fn run(runner: &mut Runner<'_>) -> Result<(), CliError> {
     let typed = io::stdin().is_terminal();
     if typed {
         tell("statements end with a semicolon; quit ends the shell");
@@ -53,7 +53,7 @@ pub async fn run(runner: &mut Runner) -> Result<(), CliError> {
     }
 }
 
-async fn run_complete(runner: &mut Runner, input: &mut Input, typed: bool) -> Result<(), CliError> {
+async fn run_complete(runner: &mut Runner<'_>, input: &mut Input, typed: bool) -> Result<(), CliError> {
     let (statements, rest) = input.take_complete();
     for (text, line) in statements {
         run_one(runner, &text, line, typed).await?;
@@ -63,7 +63,7 @@ async fn run_complete(runner: &mut Runner, input: &mut Input, typed: bool) -> Re
 }
 
 /// At a terminal an error of a statement is only said, unless nothing more can be printed.
-async fn run_one(runner: &mut Runner, text: &str, line: usize, typed: bool) -> Result<(), CliError> {
+async fn run_one(runner: &mut Runner<'_>, text: &str, line: usize, typed: bool) -> Result<(), CliError> {
     match runner.statement(text).await {
         Ok(()) => Ok(()),
         Err(error) if error.is_closed_output() => Err(error),

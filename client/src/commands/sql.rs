@@ -29,12 +29,12 @@ const SUBMISSION_GRACE: Duration = Duration::from_secs(2);
 
 pub async fn run(args: SqlArgs) -> Result<(), CliError> {
     // before anything that may take long, so that Ctrl-C is heard
-    let interrupts = Interrupts::new().map_err(CliError::start)?;
+    let mut interrupts = Interrupts::new().map_err(CliError::start)?;
     let (connection, session): (Vec<_>, Vec<_>) =
         args.settings.define.into_iter().partition(|(key, _)| is_of_connection(key));
     let settings = Settings { config: args.settings.config, define: connection };
     let client = connect(&args.connection, &settings).await?;
-    run_script(client, session, &args.script, interrupts).await
+    run_script(client, session, &args.script, &mut interrupts).await
 }
 
 /// Settings that say how to reach the cluster; all others are the session's.
@@ -47,7 +47,7 @@ pub async fn run_script(
     client: Client,
     settings: Vec<(String, String)>,
     script: &Script,
-    interrupts: Interrupts,
+    interrupts: &mut Interrupts,
 ) -> Result<(), CliError> {
     let init = script.init.as_deref().map(read_script).transpose()?;
     let file = script.file.as_deref().map(read_script).transpose()?;
@@ -67,20 +67,20 @@ fn read_script(path: &Path) -> Result<String, CliError> {
 }
 
 /// Runs statements one after the other.
-pub struct Runner {
+pub struct Runner<'a> {
     client: Client,
     session: Session,
     format: Format,
     writer: ResultWriter<Stdout>,
-    pub interrupts: Interrupts,
+    pub interrupts: &'a mut Interrupts,
 }
 
-impl Runner {
+impl<'a> Runner<'a> {
     async fn open(
         client: Client,
         settings: Vec<(String, String)>,
         format: Format,
-        interrupts: Interrupts,
+        interrupts: &'a mut Interrupts,
     ) -> Result<Self, CliError> {
         let session = client.open_session(settings).await?;
         Ok(Self { client, session, format, writer: ResultWriter::new(format, std::io::stdout()), interrupts })
@@ -168,10 +168,10 @@ impl Runner {
     /// Prints a query's rows and returns their number.
     async fn query(&mut self, mut result: QueryResult) -> Result<u64, CliError> {
         let printed = self.print(&mut result).await;
-        if let Err(error) = &printed
-            && !matches!(error, CliError::Client(_))
-        {
-            self.cancel(result.job).await;
+        match &printed {
+            // the job has ended, or nobody can be told
+            Ok(_) | Err(CliError::Client(_)) => {}
+            Err(_) => self.cancel(result.job).await,
         }
         printed
     }
@@ -197,12 +197,12 @@ impl Runner {
     }
 
     async fn cancel(&mut self, job: JobId) {
-        tell(&format!("cancelling job {job}"));
-        tokio::select! {
-            answer = self.client.cancel_job(job) => if let Err(error) = answer {
-                tell(&format!("job {job} was not cancelled: {}", thalweg_client::chain(&error)));
-            },
-            () = self.interrupts.next() => {}
+        let answer = tokio::select! {
+            answer = self.client.cancel_job(job) => answer,
+            () = self.interrupts.next() => return,
+        };
+        if let Err(error) = answer {
+            tell(&format!("job {job} was not cancelled: {}", thalweg_client::chain(&error)));
         }
     }
 

@@ -124,10 +124,7 @@ impl SessionService for Fake {
         Ok(Response::new(OpenSessionResponse { session_id: "s".into() }))
     }
 
-    async fn close_session(
-        &self,
-        _: Request<CloseSessionRequest>,
-    ) -> Result<Response<CloseSessionResponse>, Status> {
+    async fn close_session(&self, _: Request<CloseSessionRequest>) -> Result<Response<CloseSessionResponse>, Status> {
         self.tell("close");
         Ok(Response::new(CloseSessionResponse {}))
     }
@@ -310,7 +307,8 @@ impl FlightService for Fake {
         let ticket = request.into_inner().ticket;
         self.tell(format!("get {}", String::from_utf8_lossy(&ticket)));
         if &ticket[..] == b"fail" {
-            let failure = thalweg_core::JobFailure::Stalled { waited: Duration::from_secs(1), waits: "s1 on s0".into() };
+            let failure =
+                thalweg_core::JobFailure::Stalled { waited: Duration::from_secs(1), waits: "s1 on s0".into() };
             return Err(Problem::JobFailed { job: JOB, failure }.into());
         }
         let schema = if &ticket[..] == b"lie" {
@@ -349,10 +347,7 @@ impl FlightService for Fake {
     async fn list_actions(&self, _: Request<Empty>) -> Result<Response<Self::ListActionsStream>, Status> {
         unused()
     }
-    async fn do_exchange(
-        &self,
-        _: Request<Streaming<FlightData>>,
-    ) -> Result<Response<Self::DoExchangeStream>, Status> {
+    async fn do_exchange(&self, _: Request<Streaming<FlightData>>) -> Result<Response<Self::DoExchangeStream>, Status> {
         unused()
     }
 }
