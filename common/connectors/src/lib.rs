@@ -3,14 +3,32 @@
 //! The JobManager asks a bound table for its schema, statistics and splits; a TaskManager opens a split from the table's
 //! [`ScanSpec`], which is plain data and travels inside the stage's fragment.
 
+mod access;
+mod batches;
+mod error;
+mod filesystem;
+mod options;
+mod parse;
+mod table;
+#[cfg(test)]
+mod test_util;
+mod tpch;
+mod values;
+mod wire;
+
 use std::fmt::Debug;
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
-use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::PhysicalExpr;
-use serde::{Deserialize, Serialize};
+
+pub use access::AccessRules;
+pub use error::{DataProblem, Error, OptionProblem, PathProblem};
+pub use filesystem::{CsvSpec, ParquetSpec};
+pub use table::{ScanSpec, TableDefinition, create_table, open_split};
+pub use tpch::TpchSpec;
+pub use values::ValuesSpec;
 
 /// A table bound by `CREATE TABLE … WITH ('connector' = …)`.
 #[async_trait]

@@ -13,7 +13,7 @@ mod task;
 mod template;
 mod validate;
 
-pub use stats::{OperatorMetrics, OutputStats};
+pub use stats::{NOT_READ_TO_END, OperatorMetrics, OutputStats};
 pub use task::{InputAssignment, MapLocation, Placement, SplitPolicy, TaskSpec};
 pub use template::{
     Determinism, Exchange, ExchangeKind, InputRole, Parallelism, PlanTemplate, Source, Split, Stage, StageInput,

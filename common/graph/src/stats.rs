@@ -2,6 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+/// In [`OutputStats::input_rows`]: the input was not read to its end, so there is nothing to compare.
+pub const NOT_READ_TO_END: u64 = u64::MAX;
+
 /// Row-exact statistics of one map output.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OutputStats {
@@ -11,7 +14,8 @@ pub struct OutputStats {
     pub bytes: Vec<u64>,
     /// Bytes of this output that went to disk.
     pub spilled_bytes: u64,
-    /// Rows read per input of the stage; compared with what the producers say they wrote.
+    /// Rows read per input of the stage; compared with what the producers say they wrote. [`NOT_READ_TO_END`] for an input
+    /// that the operators left before its end (a limit, a join with an empty build side).
     pub input_rows: Vec<u64>,
     /// Bytes read per input that came over the network.
     pub network_bytes: Vec<u64>,

@@ -15,6 +15,8 @@ pub struct TaskSpec {
     /// One per input of the stage, in its order.
     pub inputs: Vec<InputAssignment>,
     pub output: ExchangeId,
+    /// The output is what the client reads: small results travel inside the finish report.
+    pub result: bool,
     /// Subpartitions to write; 1 unless the output is a hash exchange.
     pub subpartitions: u32,
     /// Tasks of the stage; for people and metrics.
@@ -40,6 +42,10 @@ pub struct InputAssignment {
     pub subpartitions: Interval<u32>,
     /// Only rows with these positions within the (single map × single subpartition) rectangle; `None` = all.
     pub rows: Option<Interval<u64>>,
+    /// Each map is read as a stream of its own.
+    pub per_map: bool,
+    /// Every task of the stage reads the same: fetched once per TaskManager.
+    pub shared: bool,
     /// Which version of the exchange's [`Placement`] the maps' attempts and locations are taken from.
     pub placement: u64,
 }

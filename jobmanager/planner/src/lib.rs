@@ -1,1 +1,21 @@
-//! thalweg-planner
+//! From SQL text to an executable plan.
+//!
+//! [`sql`] turns text into statements, [`session`] keeps the tables and views of one session and turns a statement into a
+//! logical plan, [`compile`] cuts the physical plan into stages.
+
+pub mod catalog;
+mod checks;
+pub mod compile;
+mod describe;
+mod error;
+pub mod functions;
+mod logical;
+pub mod session;
+mod source_table;
+pub mod sql;
+
+pub use error::PlanError;
+pub use session::{Outcome, PlannerOptions, Session};
+
+#[cfg(test)]
+mod tests;
