@@ -31,9 +31,8 @@ impl Client {
     /// Errors: [`Error::NotReachable`], [`Error::Usage`] for an address or token that cannot be used. A wrong token shows in
     /// the first call, as [`Error::Denied`].
     pub async fn connect(address: &str, token: Option<&str>, deadline: Duration) -> Result<Self, Error> {
-        let channel = thalweg_rpc::connect(address, token, deadline)
-            .await
-            .map_err(|error| Error::from_rpc(address, error))?;
+        let channel =
+            thalweg_rpc::connect(address, token, deadline).await.map_err(|error| Error::from_rpc(address, error))?;
         Ok(Self { channel, address: address.to_owned(), deadline })
     }
 

@@ -116,7 +116,9 @@ fn kind_of(error: &RpcError) -> ErrorKind {
         RpcError::Status(status) => match status.code() {
             Code::Unavailable | Code::DeadlineExceeded => ErrorKind::NotReachable,
             Code::Unauthenticated | Code::PermissionDenied => ErrorKind::Denied,
-            Code::InvalidArgument | Code::NotFound | Code::ResourceExhausted | Code::FailedPrecondition => ErrorKind::Sql,
+            Code::InvalidArgument | Code::NotFound | Code::ResourceExhausted | Code::FailedPrecondition => {
+                ErrorKind::Sql
+            }
             // how tonic reports a connection that ended in the middle of an answer
             Code::Unknown | Code::Internal if broke(status) => ErrorKind::NotReachable,
             _ => ErrorKind::Answer,

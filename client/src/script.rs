@@ -14,11 +14,17 @@ pub struct Statement<'a> {
     pub line: usize,
 }
 
+impl Statement<'_> {
+    fn trimmed(self) -> Self {
+        Statement { text: self.text.trim_end(), ..self }
+    }
+}
+
 /// A text cut into statements.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Split<'a> {
     pub statements: Vec<Statement<'a>>,
-    /// What follows the last semicolon, if that is more than white space and comments.
+    /// What follows the last semicolon, up to the end, if that is more than white space and comments.
     pub rest: Option<Statement<'a>>,
 }
 
@@ -35,7 +41,7 @@ pub fn split(text: &str) -> Split<'_> {
                     open.at_inner_start = true;
                     continue;
                 }
-                statements.extend(open.statement(text, at));
+                statements.extend(open.statement(text, at).map(Statement::trimmed));
                 open = Open::default();
             }
             Piece::Word(start) => open.word(start, &text[start..scanner.at]),
@@ -48,7 +54,7 @@ pub fn split(text: &str) -> Split<'_> {
 /// The statements of a whole script; the last one needs no semicolon.
 pub fn statements(text: &str) -> Vec<Statement<'_>> {
     let Split { mut statements, rest } = split(text);
-    statements.extend(rest);
+    statements.extend(rest.map(Statement::trimmed));
     statements
 }
 
@@ -90,7 +96,7 @@ impl Open {
     fn statement<'a>(&self, text: &'a str, end: usize) -> Option<Statement<'a>> {
         let start = self.start?;
         let line = 1 + text[..start].bytes().filter(|b| *b == b'\n').count();
-        Some(Statement { text: text[start..end].trim_end(), line })
+        Some(Statement { text: &text[start..end], line })
     }
 }
 
@@ -216,7 +222,8 @@ mod tests {
 
     #[test]
     fn a_statement_set_is_one_statement() {
-        let set = "EXECUTE STATEMENT SET BEGIN INSERT INTO a SELECT 1; insert into b select CASE WHEN x THEN 1 END; END";
+        let set =
+            "EXECUTE STATEMENT SET BEGIN INSERT INTO a SELECT 1; insert into b select CASE WHEN x THEN 1 END; END";
         assert_eq!(texts(&format!("{set}; SELECT 3;")), [set, "SELECT 3"]);
         assert_eq!(texts("SET 'execute' = 'x'; BEGIN; END;"), ["SET 'execute' = 'x'", "BEGIN", "END"]);
     }

@@ -174,7 +174,7 @@ fn rows(client: Client, ticket: Bytes, schema: SchemaRef) -> BoxStream<'static, 
         let answer = client.flight().do_get(Ticket { ticket }).await.map_err(|status| client.status(status))?;
         let data = answer.into_inner().map_err(FlightError::from);
         let batches = FlightRecordBatchStream::new_from_flight_data(data);
-        Ok(batches.map_err(move |error| Error::from_flight(client.address(), error)))
+        Ok::<_, Error>(batches.map_err(move |error| Error::from_flight(client.address(), error)))
     };
     stream::once(opened)
         .try_flatten()
@@ -185,7 +185,11 @@ fn rows(client: Client, ticket: Bytes, schema: SchemaRef) -> BoxStream<'static, 
 /// A batch must have the announced columns; names and metadata do not matter to whoever reads it.
 fn check_batch(batch: RecordBatch, announced: &SchemaRef, address: &str) -> Result<RecordBatch, Error> {
     let same = batch.num_columns() == announced.fields().len()
-        && batch.columns().iter().zip(announced.fields()).all(|(column, field)| column.data_type() == field.data_type());
+        && batch
+            .columns()
+            .iter()
+            .zip(announced.fields())
+            .all(|(column, field)| column.data_type() == field.data_type());
     if same {
         return Ok(batch);
     }

@@ -26,7 +26,6 @@ use crate::splits::AttemptSplits;
 #[derive(Debug, Default)]
 pub struct TaskProgress {
     pub rows: AtomicU64,
-    pub bytes: AtomicU64,
     pub busy_nanos: Arc<AtomicU64>,
 }
 

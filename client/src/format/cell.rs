@@ -9,15 +9,18 @@ use std::ops::Range;
 use arrow::array::timezone::Tz;
 use arrow::array::{
     Array, ArrowPrimitiveType, AsArray, BinaryArrayType, DictionaryArray, GenericListArray, MapArray, OffsetSizeTrait,
-    PrimitiveArray, StructArray, downcast_dictionary_array, downcast_integer_array,
+    StructArray,
 };
 use arrow::buffer::NullBuffer;
+use arrow::datatypes::ArrowNativeType;
 use arrow::datatypes::{
     ArrowDictionaryKeyType, ArrowTemporalType, DataType, Date32Type, Date64Type, Decimal32Type, Decimal64Type,
-    Decimal128Type, Decimal256Type, DecimalType, Float16Type, Float32Type, Float64Type, Time32MillisecondType,
-    Time32SecondType, Time64MicrosecondType, Time64NanosecondType, TimeUnit, TimestampMicrosecondType,
-    TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType,
+    Decimal128Type, Decimal256Type, DecimalType, Float16Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type,
+    Int64Type, Time32MillisecondType, Time32SecondType, Time64MicrosecondType, Time64NanosecondType, TimeUnit,
+    TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType, UInt8Type,
+    UInt16Type, UInt32Type, UInt64Type,
 };
+use arrow::downcast_dictionary_array;
 use arrow::error::ArrowError;
 use arrow::temporal_conversions::{as_date, as_datetime, as_time};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
@@ -151,12 +154,19 @@ fn push(out: &mut String, text: std::fmt::Arguments<'_>) {
 
 fn shape(array: &dyn Array) -> Result<Shape<'_>, ArrowError> {
     Ok(match array.data_type() {
-        DataType::Null => Shape::Text(Box::new(|_, _| {})),
+        DataType::Null => Shape::Text(Box::new(move |_, _| {})),
         DataType::Boolean => {
             let array = array.as_boolean();
-            Shape::Bare(Box::new(|row, out| out.push_str(if array.value(row) { "true" } else { "false" })))
+            Shape::Bare(Box::new(move |row, out| out.push_str(if array.value(row) { "true" } else { "false" })))
         }
-        data_type if data_type.is_integer() => integers(array)?,
+        DataType::Int8 => integers::<Int8Type>(array),
+        DataType::Int16 => integers::<Int16Type>(array),
+        DataType::Int32 => integers::<Int32Type>(array),
+        DataType::Int64 => integers::<Int64Type>(array),
+        DataType::UInt8 => integers::<UInt8Type>(array),
+        DataType::UInt16 => integers::<UInt16Type>(array),
+        DataType::UInt32 => integers::<UInt32Type>(array),
+        DataType::UInt64 => integers::<UInt64Type>(array),
         DataType::Float16 | DataType::Float32 | DataType::Float64 => floats(array),
         DataType::Decimal32(..) => decimals::<Decimal32Type>(array),
         DataType::Decimal64(..) => decimals::<Decimal64Type>(array),
@@ -205,25 +215,23 @@ fn unknown(data_type: &DataType) -> ArrowError {
     ArrowError::NotYetImplemented(format!("values of type {data_type} cannot be printed"))
 }
 
-fn integers(array: &dyn Array) -> Result<Shape<'_>, ArrowError> {
-    fn of<T: ArrowPrimitiveType>(array: &PrimitiveArray<T>) -> Shape<'_>
-    where
-        T::Native: std::fmt::Display,
-    {
-        Shape::Bare(Box::new(|row, out| push(out, format_args!("{}", array.value(row)))))
-    }
-    downcast_integer_array!(array => Ok(of(array)), other => Err(unknown(other)))
+fn integers<T: ArrowPrimitiveType>(array: &dyn Array) -> Shape<'_>
+where
+    T::Native: std::fmt::Display,
+{
+    let array = array.as_primitive::<T>();
+    Shape::Bare(Box::new(move |row, out| push(out, format_args!("{}", array.value(row)))))
 }
 
 fn floats(array: &dyn Array) -> Shape<'_> {
     if let Some(array) = array.as_primitive_opt::<Float64Type>() {
-        return Shape::Float(Box::new(|row, out| float(array.value(row), array.value(row), out)));
+        return Shape::Float(Box::new(move |row, out| float(array.value(row), array.value(row), out)));
     }
     if let Some(array) = array.as_primitive_opt::<Float32Type>() {
-        return Shape::Float(Box::new(|row, out| float(array.value(row), f64::from(array.value(row)), out)));
+        return Shape::Float(Box::new(move |row, out| float(array.value(row), f64::from(array.value(row)), out)));
     }
     let array = array.as_primitive::<Float16Type>();
-    Shape::Float(Box::new(|row, out| float(array.value(row).to_f32(), f64::from(array.value(row).to_f32()), out)))
+    Shape::Float(Box::new(move |row, out| float(array.value(row).to_f32(), f64::from(array.value(row).to_f32()), out)))
 }
 
 /// `Debug` of a float is its shortest text that reads back the same, always with a point or an exponent.
@@ -237,7 +245,7 @@ fn float(value: impl std::fmt::Debug, wide: f64, out: &mut String) {
 
 fn decimals<T: DecimalType>(array: &dyn Array) -> Shape<'_> {
     let array = array.as_primitive::<T>();
-    Shape::Bare(Box::new(|row, out| out.push_str(&array.value_as_string(row))))
+    Shape::Bare(Box::new(move |row, out| out.push_str(&array.value_as_string(row))))
 }
 
 fn texts<'a>(array: impl arrow::array::StringArrayType<'a> + 'a) -> Shape<'a> {
@@ -307,7 +315,7 @@ fn in_zone(utc: NaiveDateTime, zone: Tz) -> String {
 fn list<O: OffsetSizeTrait>(array: &GenericListArray<O>) -> Result<Shape<'_>, ArrowError> {
     let values = Box::new(Cells::new(array.values())?);
     let offsets = array.value_offsets();
-    Ok(Shape::List(Box::new(|row| offsets[row].as_usize()..offsets[row + 1].as_usize()), values))
+    Ok(Shape::List(Box::new(move |row| offsets[row].as_usize()..offsets[row + 1].as_usize()), values))
 }
 
 fn rows(array: &StructArray) -> Result<Shape<'_>, ArrowError> {
@@ -318,13 +326,13 @@ fn rows(array: &StructArray) -> Result<Shape<'_>, ArrowError> {
 
 fn map(array: &MapArray) -> Result<Shape<'_>, ArrowError> {
     let offsets = array.value_offsets();
-    let rows: Rows<'_> = Box::new(|row| offsets[row].as_usize()..offsets[row + 1].as_usize());
+    let rows: Rows<'_> = Box::new(move |row| offsets[row].as_usize()..offsets[row + 1].as_usize());
     Ok(Shape::Map(rows, Box::new(Cells::new(array.keys())?), Box::new(Cells::new(array.values())?)))
 }
 
 fn dictionary<K: ArrowDictionaryKeyType>(array: &DictionaryArray<K>) -> Result<Shape<'_>, ArrowError> {
     let values = Box::new(Cells::new(array.values().as_ref())?);
-    Ok(Shape::Dictionary(Box::new(|row| array.key(row).unwrap_or(0)), values))
+    Ok(Shape::Dictionary(Box::new(move |row| array.key(row).unwrap_or(0)), values))
 }
 
 /// Intervals, durations, unions and other rare types.

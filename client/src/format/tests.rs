@@ -47,11 +47,10 @@ fn print(format: Format, batches: &[RecordBatch]) -> String {
 
 #[test]
 fn integers_keep_every_digit() {
-    assert_eq!(texts(&Int64Array::from(vec![i64::MIN, 0, i64::MAX])), [
-        "-9223372036854775808",
-        "0",
-        "9223372036854775807"
-    ]);
+    assert_eq!(
+        texts(&Int64Array::from(vec![i64::MIN, 0, i64::MAX])),
+        ["-9223372036854775808", "0", "9223372036854775807"]
+    );
     assert_eq!(jsons(&UInt64Array::from(vec![u64::MAX])), ["18446744073709551615"]);
     assert_eq!(texts(&Int8Array::from(vec![-128])), ["-128"]);
 }
@@ -60,16 +59,18 @@ fn integers_keep_every_digit() {
 fn doubles_are_the_shortest_text_that_reads_back() {
     let values = vec![0.1, 1.0, -0.0, 1e16, 1e300, 1.5e-7, 123456.789, f64::NAN, f64::INFINITY, f64::NEG_INFINITY];
     let array = Float64Array::from(values);
-    assert_eq!(texts(&array), [
-        "0.1", "1.0", "-0.0", "1e16", "1e300", "1.5e-7", "123456.789", "NaN", "Infinity", "-Infinity"
-    ]);
+    assert_eq!(
+        texts(&array),
+        ["0.1", "1.0", "-0.0", "1e16", "1e300", "1.5e-7", "123456.789", "NaN", "Infinity", "-Infinity"]
+    );
     assert_eq!(jsons(&array)[7..], ["\"NaN\"", "\"Infinity\"", "\"-Infinity\""]);
     assert_eq!(texts(&Float32Array::from(vec![0.1, 16777216.0])), ["0.1", "16777216.0"]);
 }
 
 #[test]
 fn decimals_keep_their_scale() {
-    let array = Decimal128Array::from(vec![Some(150), Some(-5), Some(0), None]).with_precision_and_scale(10, 2).unwrap();
+    let array =
+        Decimal128Array::from(vec![Some(150), Some(-5), Some(0), None]).with_precision_and_scale(10, 2).unwrap();
     assert_eq!(texts(&array), ["1.50", "-0.05", "0.00", ""]);
     assert_eq!(jsons(&array), ["1.50", "-0.05", "0.00", "null"]);
     let digits = "99999999999999999999999999999999999999";
@@ -82,18 +83,17 @@ fn dates_and_times_are_iso() {
     assert_eq!(texts(&Date32Array::from(vec![0, -1, 19_782])), ["1970-01-01", "1969-12-31", "2024-02-29"]);
     assert_eq!(texts(&Date32Array::from(vec![i32::MAX])), ["2147483647"], "beyond the calendar");
     assert_eq!(texts(&Time64MicrosecondArray::from(vec![0, 3_723_500_000])), ["00:00:00", "01:02:03.500"]);
-    assert_eq!(texts(&TimestampMicrosecondArray::from(vec![0, 1, 1_500_000, -1])), [
-        "1970-01-01 00:00:00",
-        "1970-01-01 00:00:00.000001",
-        "1970-01-01 00:00:01.500",
-        "1969-12-31 23:59:59.999999",
-    ]);
+    assert_eq!(
+        texts(&TimestampMicrosecondArray::from(vec![0, 1, 1_500_000, -1])),
+        ["1970-01-01 00:00:00", "1970-01-01 00:00:00.000001", "1970-01-01 00:00:01.500", "1969-12-31 23:59:59.999999",]
+    );
     assert_eq!(jsons(&TimestampSecondArray::from(vec![0])), ["\"1970-01-01 00:00:00\""]);
 }
 
 #[test]
 fn instants_are_shown_in_their_zone_with_the_offset() {
-    let at = |zone: &str| texts(&TimestampMillisecondArray::from(vec![1_720_000_000_000]).with_timezone(zone)).remove(0);
+    let at =
+        |zone: &str| texts(&TimestampMillisecondArray::from(vec![1_720_000_000_000]).with_timezone(zone)).remove(0);
     assert_eq!(at("UTC"), "2024-07-03 09:46:40Z");
     assert_eq!(at("Europe/Berlin"), "2024-07-03 11:46:40+02:00");
     assert_eq!(at("-03:30"), "2024-07-03 06:16:40-03:30");
@@ -120,7 +120,10 @@ fn rare_types_are_left_to_arrow() {
 fn nested() -> RecordBatch {
     let list = ListArray::from_iter_primitive::<Int32Type, _, _>([Some(vec![Some(1), None]), None, Some(vec![])]);
     let row = StructArray::from(vec![
-        (Arc::new(Field::new("s", DataType::Utf8, true)), Arc::new(StringArray::from(vec![Some("q\""), None, Some("")])) as ArrayRef),
+        (
+            Arc::new(Field::new("s", DataType::Utf8, true)),
+            Arc::new(StringArray::from(vec![Some("q\""), None, Some("")])) as ArrayRef,
+        ),
         (Arc::new(Field::new("d", DataType::Date32, true)), Arc::new(Date32Array::from(vec![0, 1, 2])) as ArrayRef),
     ]);
     let mut map = MapBuilder::new(None, StringBuilder::new(), Int32Builder::new());
@@ -154,7 +157,8 @@ fn a_slice_of_a_nested_column_prints_its_own_rows() {
     let offsets = OffsetBuffer::new(ScalarBuffer::from(vec![1, 3]));
     let list = ListArray::new(Arc::new(Field::new("item", DataType::Int32, true)), offsets, inner, None);
     assert_eq!(texts(&list), ["[2,3]"]);
-    let fixed = FixedSizeListArray::from_iter_primitive::<Int32Type, _, _>([1, 2, 3].map(|i| Some(vec![Some(i), Some(-i)])), 2);
+    let fixed =
+        FixedSizeListArray::from_iter_primitive::<Int32Type, _, _>([1, 2, 3].map(|i| Some(vec![Some(i), Some(-i)])), 2);
     assert_eq!(texts(&fixed.slice(1, 2)), ["[2,-2]", "[3,-3]"]);
 }
 
@@ -162,7 +166,10 @@ fn a_slice_of_a_nested_column_prints_its_own_rows() {
 fn csv_quotes_only_what_needs_it() {
     let batch = batch(vec![
         ("plain", Arc::new(StringArray::from(vec![Some("a"), Some(""), None, Some(" b ")]))),
-        ("with,comma", Arc::new(StringArray::from(vec![Some("x,y"), Some("say \"hi\""), Some("two\nlines"), Some("cr\r")]))),
+        (
+            "with,comma",
+            Arc::new(StringArray::from(vec![Some("x,y"), Some("say \"hi\""), Some("two\nlines"), Some("cr\r")])),
+        ),
         ("n", Arc::new(Int32Array::from(vec![Some(1), None, Some(3), None]))),
     ]);
     assert_eq!(

@@ -40,7 +40,9 @@ const MILLIS_PER_DAY: i64 = 86_400_000;
 /// Why columns could not be hashed.
 #[derive(Debug, thiserror::Error)]
 pub enum HashError {
-    #[error("key column {column} has type {data_type}, which cannot be hashed: cast it to a scalar type or leave it out of the key")]
+    #[error(
+        "key column {column} has type {data_type}, which cannot be hashed: cast it to a scalar type or leave it out of the key"
+    )]
     UnsupportedType { column: usize, data_type: DataType },
     #[error("key column {column} has {rows} rows where the first one has {expected}")]
     LengthMismatch { column: usize, rows: usize, expected: usize },

@@ -6,11 +6,13 @@
 pub mod auth;
 pub mod channel;
 pub mod error;
+pub mod exchange;
 pub mod link;
 pub mod ticket;
 pub mod views;
 
 pub use auth::{RequireToken, SendToken};
 pub use channel::{ClientChannel, MAX_MESSAGE, client_channel, connect};
+pub use exchange::{ExchangeTicket, MessageInfo};
 pub use error::{KIND_KEY, Malformed, Problem, RpcError};
 pub use ticket::{ResultTicket, TicketError, TicketKey};

@@ -49,6 +49,11 @@ impl TicketKey {
         &self.0
     }
 
+    /// HMAC-SHA256 of the content.
+    pub(crate) fn sign(&self, content: &[u8]) -> [u8; MAC_LEN] {
+        self.mac(content).finalize().into_bytes().into()
+    }
+
     fn mac(&self, content: &[u8]) -> Hmac<Sha256> {
         let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).expect("HMAC takes keys of any length");
         mac.update(content);
@@ -74,7 +79,7 @@ impl ResultTicket {
         ticket.put_u8(VERSION);
         ticket.put_u8(KIND_RESULT);
         ticket.put_u128(self.job.0);
-        let mac = key.mac(&ticket).finalize().into_bytes();
+        let mac = key.sign(&ticket);
         ticket.put_slice(&mac);
         ticket.freeze()
     }

@@ -22,9 +22,11 @@ impl Shutdown {
         let mut signals = Signals::new()?;
         let asked = shutdown.clone();
         let listener = spawn_owned("signals", async move {
-            info!(signal = signals.next().await, "shutting down");
+            let signal = signals.next().await;
+            info!(signal, "shutting down");
             asked.request();
-            warn!(signal = signals.next().await, "asked again, ending at once");
+            let signal = signals.next().await;
+            warn!(signal, "asked again, ending at once");
             std::process::exit(130);
         });
         // listens as long as the process lives

@@ -20,9 +20,7 @@ pub(crate) fn describe(object: &Object) -> Result<RecordBatch, PlanError> {
         Object::View(_) => &[],
     };
     let key = match object {
-        Object::Table(table) if !table.primary_key.is_empty() => {
-            Some(format!("PRI({})", table.primary_key.join(", ")))
-        }
+        Object::Table(table) if !table.primary_key.is_empty() => Some(format!("PRI({})", table.primary_key.join(", "))),
         _ => None,
     };
     let in_key = |name: &str| matches!(object, Object::Table(table) if table.primary_key.iter().any(|k| k == name));

@@ -15,3 +15,6 @@ pub mod sql;
 
 pub use error::PlanError;
 pub use session::{Outcome, PlannerOptions, Session};
+
+#[cfg(test)]
+mod tests;

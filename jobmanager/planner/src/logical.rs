@@ -11,7 +11,7 @@ use datafusion::catalog::{
     SchemaProvider, TableProvider,
 };
 use datafusion::common::TableReference;
-use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::datasource::ViewTable;
 use datafusion::execution::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder};
@@ -225,7 +225,8 @@ pub(crate) fn view_plan(name: &str, plan: LogicalPlan, columns: &[String]) -> Re
     };
     for (n, column) in names.iter().enumerate() {
         if names[..n].contains(column) {
-            let what = format!("view `{name}` has two columns `{column}`: name them with AS, or list names after the view's");
+            let what =
+                format!("view `{name}` has two columns `{column}`: name them with AS, or list names after the view's");
             return Err(PlanError::Definition { what });
         }
     }
@@ -235,7 +236,9 @@ pub(crate) fn view_plan(name: &str, plan: LogicalPlan, columns: &[String]) -> Re
 
 fn in_view(view: &str, error: PlanError) -> PlanError {
     match error {
-        PlanError::Query { message, source } => PlanError::Query { message: format!("in view `{view}`: {message}"), source },
+        PlanError::Query { message, source } => {
+            PlanError::Query { message: format!("in view `{view}`: {message}"), source }
+        }
         PlanError::NotFound { name, near, .. } => {
             PlanError::NotFound { kind: "table or view (read by a view)", name, near }
         }

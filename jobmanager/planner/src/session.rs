@@ -124,11 +124,7 @@ impl Session {
         QueryPlanner::new(&self.catalog, state).plan(query, &self.namespace).await
     }
 
-    async fn create_table(
-        &mut self,
-        definition: &CreateTable,
-        options: &PlannerOptions,
-    ) -> Result<Outcome, PlanError> {
+    async fn create_table(&mut self, definition: &CreateTable, options: &PlannerOptions) -> Result<Outcome, PlanError> {
         let id = self.namespace.resolve(&definition.name);
         Catalog::check_database(&id.catalog, &id.database)?;
         if self.catalog.get(&id).is_some() && definition.if_not_exists {
@@ -193,9 +189,7 @@ impl Session {
                 self.catalog.remove(&id);
                 Ok(Outcome::Done(format!("{kind} `{}` dropped", id.name)))
             }
-            Some(object) => {
-                Err(PlanError::WrongKind { name: id.name.clone(), actual: object.kind(), expected: kind })
-            }
+            Some(object) => Err(PlanError::WrongKind { name: id.name.clone(), actual: object.kind(), expected: kind }),
             None if if_exists => Ok(Outcome::Done(format!("{kind} `{}` does not exist, nothing done", id.name))),
             None => {
                 Catalog::check_database(&id.catalog, &id.database)?;

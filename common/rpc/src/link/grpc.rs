@@ -34,7 +34,7 @@ pub struct Heartbeats {
     pub timeout: Duration,
 }
 
-/// What a JobManager's service answers a `Connect` call with.
+/// What a JobManager's service answers a `Link` call with.
 pub type ToTaskManagerStream = ReceiverStream<Result<v1::ToTaskManager, Status>>;
 
 /// Why a link is lost.
@@ -55,7 +55,7 @@ pub async fn dial(address: &str, token: Option<&str>, deadline: Duration) -> Res
         .max_decoding_message_size(MAX_MESSAGE)
         .max_encoding_message_size(MAX_MESSAGE);
     let (out_tx, out_rx) = mpsc::channel(STREAM_BUFFER);
-    let response = tokio::time::timeout(deadline, client.connect(ReceiverStream::new(out_rx)))
+    let response = tokio::time::timeout(deadline, client.link(ReceiverStream::new(out_rx)))
         .await
         .map_err(|_| RpcError::Deadline { address: address.to_owned(), waited: deadline })??;
 
@@ -77,7 +77,7 @@ pub async fn dial(address: &str, token: Option<&str>, deadline: Duration) -> Res
     Ok(TaskManagerEnd { tx, rx })
 }
 
-/// The JobManager's half: turns a `Connect` call into an end, and the stream to answer the call with. Heartbeats of the
+/// The JobManager's half: turns a `Link` call into an end, and the stream to answer the call with. Heartbeats of the
 /// TaskManager are handed on to the owner, who may note when it was last heard of.
 pub fn serve(
     peer: String,

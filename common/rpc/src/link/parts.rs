@@ -129,6 +129,8 @@ pub(super) fn task_out(task: TaskSpec) -> v1::Task {
         maps: Some(range_out(input.maps)),
         subpartitions: Some(range_out(input.subpartitions)),
         rows: input.rows.map(range_out),
+        per_map: input.per_map,
+        shared: input.shared,
         placement: input.placement,
     });
     v1::Task {
@@ -137,6 +139,7 @@ pub(super) fn task_out(task: TaskSpec) -> v1::Task {
         splits: splits.collect(),
         inputs: inputs.collect(),
         output: task.output.0,
+        result: task.result,
         subpartitions: task.subpartitions,
         parallelism: task.parallelism,
     }
@@ -156,6 +159,8 @@ pub(super) fn task_in(task: Option<v1::Task>) -> Result<TaskSpec, Malformed> {
             maps: range32("maps", input.maps, MAX_TASKS)?,
             subpartitions: range32("subpartitions", input.subpartitions, MAX_SUBPARTITIONS)?,
             rows: input.rows.map(|rows| range64("rows", rows)).transpose()?,
+            per_map: input.per_map,
+            shared: input.shared,
             placement: input.placement,
         })
     });
@@ -165,6 +170,7 @@ pub(super) fn task_in(task: Option<v1::Task>) -> Result<TaskSpec, Malformed> {
         splits: splits.collect::<Result<_, Malformed>>()?,
         inputs: inputs.collect::<Result<_, Malformed>>()?,
         output: ExchangeId(task.output),
+        result: task.result,
         subpartitions: between("subpartitions", task.subpartitions, 1, MAX_SUBPARTITIONS, "1 to 65536")?,
         parallelism: between("parallelism", task.parallelism, 1, MAX_TASKS, "1 to 1048576")?,
     })

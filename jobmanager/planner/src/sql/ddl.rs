@@ -139,7 +139,11 @@ fn refuse_column_clause(cursor: &Cursor<'_>) -> Result<(), SqlError> {
     for refused in ["METADATA", "VIRTUAL", "DEFAULT", "GENERATED", "UNIQUE", "REFERENCES", "CHECK", "COLLATE", "AS"] {
         if cursor.peeks(&[refused]) {
             let construct = format!("{refused} in a column definition");
-            return Err(SqlError::unsupported(cursor.position(), construct, "columns have a name, a type and NOT NULL"));
+            return Err(SqlError::unsupported(
+                cursor.position(),
+                construct,
+                "columns have a name, a type and NOT NULL",
+            ));
         }
     }
     Ok(())

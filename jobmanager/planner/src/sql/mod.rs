@@ -26,8 +26,8 @@ pub use error::{Position, SqlError};
 pub use parse::{parse_query, parse_statement};
 pub use split::{ScriptStatement, split_script};
 pub use statement::{Column, CreateTable, CreateView, Name, ParsedQuery, Statement};
-pub use types::{Field, SqlType};
 pub(crate) use types::from_sqlparser;
+pub use types::{Field, SqlType};
 
 #[cfg(test)]
 mod tests;

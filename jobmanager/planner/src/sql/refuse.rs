@@ -6,8 +6,8 @@
 use std::ops::ControlFlow;
 
 use sqlparser::ast::{
-    Cte, Distinct, Expr, FunctionArguments, GroupByExpr, Join, JoinConstraint, JoinOperator, LimitClause, Query, Select,
-    SelectFlavor, SetExpr, SetOperator, SetQuantifier, Spanned, TableAlias, TableFactor, TableWithJoins, Value,
+    Cte, Distinct, Expr, FunctionArguments, GroupByExpr, Join, JoinConstraint, JoinOperator, LimitClause, Query,
+    Select, SelectFlavor, SetExpr, SetOperator, SetQuantifier, Spanned, TableAlias, TableFactor, TableWithJoins, Value,
     ValueWithSpan, Visit, Visitor,
 };
 use sqlparser::tokenizer::Span;
@@ -61,7 +61,12 @@ impl Visitor for Refusals {
         if let Some(fetch) = &query.fetch {
             refuse_if(fetch.with_ties, none, "FETCH … WITH TIES", "use RANK() OVER (ORDER BY …)")?;
             refuse_if(fetch.percent, none, "FETCH … PERCENT", "")?;
-            refuse_if(query.limit_clause.as_ref().is_some_and(has_limit), none, "FETCH together with LIMIT", "keep one")?;
+            refuse_if(
+                query.limit_clause.as_ref().is_some_and(has_limit),
+                none,
+                "FETCH together with LIMIT",
+                "keep one",
+            )?;
         }
         check_set_expr(&query.body)
     }
@@ -161,7 +166,9 @@ fn check_join(join: &Join) -> Flow {
     let span = name_span(&join.relation);
     refuse_if(join.global, span, "GLOBAL JOIN", "")?;
     match &join.join_operator {
-        JoinOperator::Right(constraint) | JoinOperator::RightOuter(constraint) | JoinOperator::FullOuter(constraint) => {
+        JoinOperator::Right(constraint)
+        | JoinOperator::RightOuter(constraint)
+        | JoinOperator::FullOuter(constraint) => {
             let merges = matches!(constraint, JoinConstraint::Using(_) | JoinConstraint::Natural);
             let instead = "write ON and COALESCE(left.column, right.column)";
             refuse_if(merges, span, "USING or NATURAL with a RIGHT or FULL join", instead)?;

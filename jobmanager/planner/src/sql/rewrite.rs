@@ -12,7 +12,8 @@ use std::ops::ControlFlow;
 
 use sqlparser::ast::{
     CastKind, DataType, ExactNumberInfo, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
-    FunctionArguments, Ident, LimitClause, ObjectName, Query, UnaryOperator, Value, ValueWithSpan, VisitMut, VisitorMut,
+    FunctionArguments, Ident, LimitClause, ObjectName, Query, UnaryOperator, Value, ValueWithSpan, VisitMut,
+    VisitorMut,
 };
 use sqlparser::tokenizer::Span;
 
@@ -94,7 +95,8 @@ fn rewrite_number(text: &str, span: Span) -> Result<Option<Expr>, SqlError> {
     let significant = text.trim_start_matches('0');
     let digits = significant.bytes().filter(u8::is_ascii_digit).count();
     if digits > MAX_DIGITS {
-        let message = format!("`{text}` has {digits} digits; a DECIMAL has at most {MAX_DIGITS}, write it as a DOUBLE (1e0)");
+        let message =
+            format!("`{text}` has {digits} digits; a DECIMAL has at most {MAX_DIGITS}, write it as a DOUBLE (1e0)");
         return Err(SqlError::invalid(Position::of(span), message));
     }
     let is_integer = !text.starts_with('-') && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -107,7 +109,13 @@ fn rewrite_number(text: &str, span: Span) -> Result<Option<Expr>, SqlError> {
 
 fn cast(text: &str, data_type: DataType) -> Expr {
     let value = Value::SingleQuotedString(text.to_string());
-    Expr::Cast { kind: CastKind::Cast, expr: Box::new(Expr::Value(value.into())), data_type, array: false, format: None }
+    Expr::Cast {
+        kind: CastKind::Cast,
+        expr: Box::new(Expr::Value(value.into())),
+        data_type,
+        array: false,
+        format: None,
+    }
 }
 
 fn number(digits: &str) -> Expr {

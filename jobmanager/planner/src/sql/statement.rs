@@ -29,26 +29,50 @@ pub struct ParsedQuery {
 pub enum Statement {
     CreateTable(CreateTable),
     CreateView(CreateView),
-    DropTable { name: Name, if_exists: bool },
-    DropView { name: Name, if_exists: bool },
+    DropTable {
+        name: Name,
+        if_exists: bool,
+    },
+    DropView {
+        name: Name,
+        if_exists: bool,
+    },
     /// `SET 'key' = 'value'`.
-    Set { key: String, value: String },
+    Set {
+        key: String,
+        value: String,
+    },
     /// `SET` alone: list the settings.
     SetList,
     /// `RESET 'key'`, or all of them.
-    Reset { key: Option<String> },
+    Reset {
+        key: Option<String>,
+    },
     ShowTables,
     ShowViews,
     ShowCatalogs,
     ShowDatabases,
-    ShowCreateTable { name: Name },
-    ShowCreateView { name: Name },
-    Describe { name: Name },
-    Explain { analyze: bool, query: ParsedQuery },
+    ShowCreateTable {
+        name: Name,
+    },
+    ShowCreateView {
+        name: Name,
+    },
+    Describe {
+        name: Name,
+    },
+    Explain {
+        analyze: bool,
+        query: ParsedQuery,
+    },
     Query(ParsedQuery),
-    UseCatalog { catalog: String },
+    UseCatalog {
+        catalog: String,
+    },
     /// `USE [catalog.]database`.
-    UseDatabase { name: Name },
+    UseDatabase {
+        name: Name,
+    },
 }
 
 /// `CREATE [TEMPORARY] TABLE …`.

@@ -104,7 +104,8 @@ prop_compose! {
         rows in option::of((any::<u64>(), any::<u64>())), placement: u64,
     ) -> InputAssignment {
         let rows = rows.map(|(a, b)| Interval::new(a.min(b), a.max(b)));
-        InputAssignment { exchange: ExchangeId(exchange), maps, subpartitions, rows, placement }
+        let (per_map, shared) = (exchange % 2 == 0, exchange % 3 == 0);
+        InputAssignment { exchange: ExchangeId(exchange), maps, subpartitions, rows, per_map, shared, placement }
     }
 }
 
@@ -126,7 +127,8 @@ prop_compose! {
             }
         }).collect();
         let (epoch, output) = (LeaderEpoch(epoch), ExchangeId(output));
-        let spec = TaskSpec { attempt, epoch, splits: policies, inputs, output, subpartitions, parallelism };
+        let result = subpartitions == 1;
+        let spec = TaskSpec { attempt, epoch, splits: policies, inputs, output, result, subpartitions, parallelism };
         ToTaskManager::Deploy { spec, exact }
     }
 }

@@ -29,9 +29,9 @@ struct Links {
 
 #[tonic::async_trait]
 impl TaskManagerLink for Links {
-    type ConnectStream = ToTaskManagerStream;
+    type LinkStream = ToTaskManagerStream;
 
-    async fn connect(
+    async fn link(
         &self,
         request: Request<Streaming<v1::FromTaskManager>>,
     ) -> Result<Response<ToTaskManagerStream>, Status> {
@@ -139,7 +139,7 @@ async fn a_silent_task_manager_is_lost() {
     let channel = connect(&address.to_string(), None, PATIENCE).await.unwrap();
     let mut client = v1::task_manager_link_client::TaskManagerLinkClient::new(channel);
     let (_silent, rx) = mpsc::channel(1);
-    let mut stream = client.connect(ReceiverStream::new(rx)).await.unwrap().into_inner();
+    let mut stream = client.link(ReceiverStream::new(rx)).await.unwrap().into_inner();
     let mut jm = accepted.recv().await.unwrap();
     assert_eq!(heard(&mut jm).await, None);
     timeout(PATIENCE, jm.tx.closed()).await.expect("the sender sees it too");
@@ -152,9 +152,9 @@ async fn a_silent_job_manager_is_lost() {
     struct Mute;
     #[tonic::async_trait]
     impl TaskManagerLink for Mute {
-        type ConnectStream = ToTaskManagerStream;
+        type LinkStream = ToTaskManagerStream;
 
-        async fn connect(
+        async fn link(
             &self,
             request: Request<Streaming<v1::FromTaskManager>>,
         ) -> Result<Response<ToTaskManagerStream>, Status> {
@@ -180,7 +180,7 @@ async fn a_malformed_message_ends_the_link_and_says_why() {
     let channel = connect(&address.to_string(), None, PATIENCE).await.unwrap();
     let mut client = v1::task_manager_link_client::TaskManagerLinkClient::new(channel);
     let (tx, rx) = mpsc::channel(1);
-    let mut stream = client.connect(ReceiverStream::new(rx)).await.unwrap().into_inner();
+    let mut stream = client.link(ReceiverStream::new(rx)).await.unwrap().into_inner();
     let mut jm = accepted.recv().await.unwrap();
     tx.send(v1::FromTaskManager { message: None }).await.unwrap();
     let status = timeout(PATIENCE, stream.message()).await.unwrap().unwrap_err();

@@ -1,0 +1,114 @@
+//! A job as people see it.
+
+use thalweg_graph::{NOT_READ_TO_END, OperatorMetrics};
+use thalweg_types::{AttemptId, StageId, TaskId};
+
+use crate::job::Job;
+use crate::job::stage::{HISTORY, StageRun, TaskState};
+use crate::{AttemptState, AttemptView, JobView, StageView};
+
+impl Job {
+    pub fn view(&self) -> JobView {
+        let stages = self.stages.iter().enumerate().map(|(i, run)| self.stage_view(i, run)).collect();
+        JobView {
+            job: self.id,
+            state: self.state.clone(),
+            submitted_at: self.submitted_at,
+            ended_at: self.ended_at,
+            stages,
+            decisions: self.decisions.clone(),
+        }
+    }
+
+    fn stage_view(&self, stage: usize, run: &StageRun) -> StageView {
+        let spec = &self.template.stages[stage];
+        let mut view = StageView {
+            stage: spec.id,
+            name: spec.name.clone(),
+            progress: run.progress(),
+            started_at: run.started_at,
+            finished_at: run.finished_at,
+            attempts: self.attempts(stage, run),
+            operators: Vec::new(),
+            input_rows: vec![0; spec.inputs.len()],
+            network_bytes: 0,
+            spilled_bytes: 0,
+            cpu_nanos: 0,
+        };
+        for task in &run.tasks {
+            let TaskState::Done(done) = &task.state else { continue };
+            let stats = &done.stats;
+            for (sum, rows) in view.input_rows.iter_mut().zip(&stats.input_rows) {
+                let rows = if *rows == NOT_READ_TO_END { 0 } else { *rows };
+                *sum = sum.saturating_add(rows);
+            }
+            view.network_bytes = stats.network_bytes.iter().fold(view.network_bytes, |sum, b| sum.saturating_add(*b));
+            view.spilled_bytes = view.spilled_bytes.saturating_add(stats.spilled_bytes);
+            view.cpu_nanos = view.cpu_nanos.saturating_add(stats.cpu_nanos);
+            add_operators(&mut view.operators, &stats.operators);
+        }
+        view
+    }
+
+    /// Current attempts, then as many replaced ones as there is room for (the latest), in order of task and attempt.
+    fn attempts(&self, stage: usize, run: &StageRun) -> Vec<AttemptView> {
+        let id = |index: u32, attempt: u32| {
+            let task = TaskId { job: self.id, stage: StageId(stage as u32), index };
+            AttemptId { task, attempt }
+        };
+        let mut views = Vec::new();
+        for (index, task) in run.tasks.iter().enumerate().take(HISTORY) {
+            let attempt = id(index as u32, task.attempts);
+            match &task.state {
+                TaskState::Waiting => {}
+                TaskState::Running(running) => views.push(AttemptView {
+                    attempt,
+                    tm: running.tm.clone(),
+                    state: AttemptState::Deploying,
+                    started_at: running.started_at,
+                    ended_at: None,
+                    rows: running.rows,
+                    bytes: running.bytes,
+                    cause: None,
+                }),
+                TaskState::Done(done) => views.push(AttemptView {
+                    attempt,
+                    tm: done.tm.clone(),
+                    state: AttemptState::Finished,
+                    started_at: done.started_at,
+                    ended_at: Some(done.ended_at),
+                    rows: done.stats.total_rows(),
+                    bytes: done.stats.total_bytes(),
+                    cause: done.lost.clone(),
+                }),
+            }
+        }
+        let room = HISTORY.saturating_sub(views.len());
+        views.extend(run.history.iter().rev().take(room).map(|past| AttemptView {
+            attempt: id(past.index, past.attempt),
+            tm: past.tm.clone(),
+            state: past.state,
+            started_at: past.started_at,
+            ended_at: Some(past.ended_at),
+            rows: past.rows,
+            bytes: past.bytes,
+            cause: past.cause.clone(),
+        }));
+        views.sort_by_key(|v| v.attempt);
+        views
+    }
+}
+
+/// Sums by position; attempts of one stage run the same operators.
+fn add_operators(sums: &mut Vec<OperatorMetrics>, operators: &[OperatorMetrics]) {
+    for (i, operator) in operators.iter().enumerate() {
+        match sums.get_mut(i) {
+            Some(sum) => {
+                sum.output_rows = sum.output_rows.saturating_add(operator.output_rows);
+                sum.elapsed_nanos = sum.elapsed_nanos.saturating_add(operator.elapsed_nanos);
+                sum.spilled_bytes = sum.spilled_bytes.saturating_add(operator.spilled_bytes);
+            }
+            None => sums.push(operator.clone()),
+        }
+    }
+}
