@@ -17,6 +17,8 @@ mod link;
 mod rest;
 mod service;
 mod sessions;
+#[cfg(test)]
+mod testing;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

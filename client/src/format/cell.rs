@@ -12,6 +12,7 @@ use arrow::array::{
     StructArray,
 };
 use arrow::buffer::NullBuffer;
+use arrow::datatypes::ArrowNativeType;
 use arrow::datatypes::{
     ArrowDictionaryKeyType, ArrowTemporalType, DataType, Date32Type, Date64Type, Decimal32Type, Decimal64Type,
     Decimal128Type, Decimal256Type, DecimalType, Float16Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type,

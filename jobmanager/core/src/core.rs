@@ -46,7 +46,9 @@ impl Core {
             Event::Submit { job, template, options } => self.submit(now, job, template, options, out),
             Event::TaskFinished { attempt, tm, stats, splits } => {
                 self.cluster.vacate(&tm, attempt);
-                self.with_job(now, attempt.task.job, out, |job, ctx| job.task_finished(ctx, attempt, tm, stats, splits));
+                self.with_job(now, attempt.task.job, out, |job, ctx| {
+                    job.task_finished(ctx, attempt, tm, stats, splits)
+                });
             }
             Event::TaskFailed { attempt, tm, cause } => {
                 self.cluster.vacate(&tm, attempt);
@@ -58,7 +60,9 @@ impl Core {
                 });
             }
             Event::Progress { attempt, tm, rows, bytes } => {
-                self.with_job(now, attempt.task.job, out, |job, ctx| job.attempt_progress(ctx, attempt, &tm, rows, bytes));
+                self.with_job(now, attempt.task.job, out, |job, ctx| {
+                    job.attempt_progress(ctx, attempt, &tm, rows, bytes)
+                });
             }
             Event::Cancel { job } => self.with_job(now, job, out, |job, ctx| job.cancel(ctx)),
             Event::ResultLost { job, map, attempt, from, detail } => {

@@ -182,7 +182,8 @@ impl Decider<'_> {
             ranges.len(),
             spread(&sizes, &ranges)
         );
-        let mut outcome = format!("{} instead of {}, build side at most {largest} bytes", tasks(cut.len()), ranges.len());
+        let mut outcome =
+            format!("{} instead of {}, build side at most {largest} bytes", tasks(cut.len()), ranges.len());
         if largest > room {
             outcome.push_str("; a single subpartition is larger than the quota and stays whole");
         }
@@ -256,7 +257,14 @@ impl Decider<'_> {
         }
         let one = |i: &MeasuredInput<'_>| {
             let side = if i.role == InputRole::Build { ", build side" } else { "" };
-            format!("{} ({}{side}): {} rows, {} bytes from {} maps", i.exchange, i.kind, total(i.rows), total(i.bytes), i.maps)
+            format!(
+                "{} ({}{side}): {} rows, {} bytes from {} maps",
+                i.exchange,
+                i.kind,
+                total(i.rows),
+                total(i.bytes),
+                i.maps
+            )
         };
         self.inputs.iter().map(one).collect::<Vec<_>>().join("; ")
     }

@@ -47,7 +47,11 @@ fn decide(stage: &Stage, inputs: &[MeasuredInput<'_>], options: &JobOptions, clu
 }
 
 fn cuts(binding: &Binding, input: usize) -> Vec<(u32, u32)> {
-    binding.ranges.iter().map(|r| (r.inputs[input][0].subpartitions.start, r.inputs[input][0].subpartitions.end)).collect()
+    binding
+        .ranges
+        .iter()
+        .map(|r| (r.inputs[input][0].subpartitions.start, r.inputs[input][0].subpartitions.end))
+        .collect()
 }
 
 const SIZES: [u64; 6] = [10, 20, 30, 40, 50, 60];
@@ -64,8 +68,16 @@ fn hash_ranges_are_packed_by_bytes() {
     assert_eq!(cuts(&binding, 0), [(0, 4), (4, 6)]);
     let decision = &binding.decisions[0];
     assert_eq!((decision.rule.as_str(), decision.stage), ("parallelism", StageId(3)));
-    assert!(decision.measured.contains("210 bytes in 6 subpartitions against 100 bytes per task"), "{}", decision.measured);
-    assert!(decision.outcome.contains("raised to 110 bytes") && decision.outcome.contains("min 100"), "{}", decision.outcome);
+    assert!(
+        decision.measured.contains("210 bytes in 6 subpartitions against 100 bytes per task"),
+        "{}",
+        decision.measured
+    );
+    assert!(
+        decision.outcome.contains("raised to 110 bytes") && decision.outcome.contains("min 100"),
+        "{}",
+        decision.outcome
+    );
 }
 
 #[test]

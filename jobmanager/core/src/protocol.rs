@@ -27,21 +27,61 @@ impl std::ops::Add<Duration> for Time {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
     /// A TaskManager registered. An older incarnation with the same resource id is gone by that.
-    TaskManagerUp { tm: TaskManagerId, slots: u32, slot_memory: u64 },
+    TaskManagerUp {
+        tm: TaskManagerId,
+        slots: u32,
+        slot_memory: u64,
+    },
     /// A TaskManager is gone: connection closed, heartbeats missed, or it said so. One event, whoever noticed.
-    TaskManagerDown { tm: TaskManagerId, detail: String },
-    Submit { job: JobId, template: Arc<PlanTemplate>, options: JobOptions },
-    Cancel { job: JobId },
-    TaskFinished { attempt: AttemptId, tm: TaskManagerId, stats: OutputStats, splits: Vec<Vec<u32>> },
-    TaskFailed { attempt: AttemptId, tm: TaskManagerId, cause: FailureCause },
+    TaskManagerDown {
+        tm: TaskManagerId,
+        detail: String,
+    },
+    Submit {
+        job: JobId,
+        template: Arc<PlanTemplate>,
+        options: JobOptions,
+    },
+    Cancel {
+        job: JobId,
+    },
+    TaskFinished {
+        attempt: AttemptId,
+        tm: TaskManagerId,
+        stats: OutputStats,
+        splits: Vec<Vec<u32>>,
+    },
+    TaskFailed {
+        attempt: AttemptId,
+        tm: TaskManagerId,
+        cause: FailureCause,
+    },
     /// A running attempt wants the next split of its source number `source`. `request` is echoed.
-    SplitRequested { attempt: AttemptId, tm: TaskManagerId, source: u32, request: u64 },
+    SplitRequested {
+        attempt: AttemptId,
+        tm: TaskManagerId,
+        source: u32,
+        request: u64,
+    },
     /// A sign of life of a running attempt: totals so far.
-    Progress { attempt: AttemptId, tm: TaskManagerId, rows: u64, bytes: u64 },
+    Progress {
+        attempt: AttemptId,
+        tm: TaskManagerId,
+        rows: u64,
+        bytes: u64,
+    },
     /// The relay could not read a map output of the result.
-    ResultLost { job: JobId, map: u32, attempt: u32, from: TaskManagerId, detail: String },
+    ResultLost {
+        job: JobId,
+        map: u32,
+        attempt: u32,
+        from: TaskManagerId,
+        detail: String,
+    },
     /// The result was read to its end, or its time to live is over: forget the job's data.
-    ReleaseResult { job: JobId },
+    ReleaseResult {
+        job: JobId,
+    },
     Timer(TimerId),
 }
 
@@ -62,27 +102,69 @@ pub enum Action {
     /// Make the record durable before carrying out what follows.
     Persist(Record),
     /// Tell a TaskManager where an exchange's maps are. Precedes the first deploy that refers to this version.
-    Place { tm: TaskManagerId, exchange: ExchangeKey, placement: Arc<Placement> },
-    Deploy { tm: TaskManagerId, task: Box<TaskSpec> },
-    CancelTask { tm: TaskManagerId, attempt: AttemptId },
-    GiveSplit { tm: TaskManagerId, attempt: AttemptId, source: u32, request: u64, split: Option<u32> },
+    Place {
+        tm: TaskManagerId,
+        exchange: ExchangeKey,
+        placement: Arc<Placement>,
+    },
+    Deploy {
+        tm: TaskManagerId,
+        task: Box<TaskSpec>,
+    },
+    CancelTask {
+        tm: TaskManagerId,
+        attempt: AttemptId,
+    },
+    GiveSplit {
+        tm: TaskManagerId,
+        attempt: AttemptId,
+        source: u32,
+        request: u64,
+        split: Option<u32>,
+    },
     /// Nobody needs this exchange's data any more.
-    ReleaseExchange { tm: TaskManagerId, exchange: ExchangeKey },
+    ReleaseExchange {
+        tm: TaskManagerId,
+        exchange: ExchangeKey,
+    },
     /// Nobody needs anything of this job any more: fragments, placements, outputs.
-    ReleaseJob { tm: TaskManagerId, job: JobId },
-    SetTimer { id: TimerId, at: Time },
+    ReleaseJob {
+        tm: TaskManagerId,
+        job: JobId,
+    },
+    SetTimer {
+        id: TimerId,
+        at: Time,
+    },
     Report(Report),
 }
 
 /// What people and clients are told while a job runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Report {
-    Job { job: JobId, state: JobState },
-    Stage { job: JobId, stage: StageId, progress: StageProgress },
-    Decision { job: JobId, decision: Decision },
-    Attempt { attempt: AttemptId, tm: TaskManagerId, state: AttemptState },
+    Job {
+        job: JobId,
+        state: JobState,
+    },
+    Stage {
+        job: JobId,
+        stage: StageId,
+        progress: StageProgress,
+    },
+    Decision {
+        job: JobId,
+        decision: Decision,
+    },
+    Attempt {
+        attempt: AttemptId,
+        tm: TaskManagerId,
+        state: AttemptState,
+    },
     /// All map outputs of the result are there: where to read them. Sent again when one moved.
-    ResultReady { job: JobId, placement: Arc<Placement> },
+    ResultReady {
+        job: JobId,
+        placement: Arc<Placement>,
+    },
 }
 
 /// Words for what is going on with a job.
@@ -169,13 +251,34 @@ pub struct Decision {
 /// What must survive a restart of the JobManager. Restoring them in order restores every decision.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Record {
-    Submitted { job: JobId, template: Arc<PlanTemplate>, options: JobOptions },
+    Submitted {
+        job: JobId,
+        template: Arc<PlanTemplate>,
+        options: JobOptions,
+    },
     /// A stage's parallelism and the ranges its tasks read are decided.
-    Bound { job: JobId, stage: StageId, ranges: Vec<TaskRanges>, decisions: Vec<Decision> },
-    Finished { attempt: AttemptId, tm: TaskManagerId, stats: OutputStats, splits: Vec<Vec<u32>> },
+    Bound {
+        job: JobId,
+        stage: StageId,
+        ranges: Vec<TaskRanges>,
+        decisions: Vec<Decision>,
+    },
+    Finished {
+        attempt: AttemptId,
+        tm: TaskManagerId,
+        stats: OutputStats,
+        splits: Vec<Vec<u32>>,
+    },
     /// Finished tasks that must run again, and whether they read the same splits.
-    Reset { job: JobId, stage: StageId, tasks: Vec<u32> },
-    Ended { job: JobId, state: JobState },
+    Reset {
+        job: JobId,
+        stage: StageId,
+        tasks: Vec<u32>,
+    },
+    Ended {
+        job: JobId,
+        state: JobState,
+    },
 }
 
 /// What one task of a bound stage reads of each input.

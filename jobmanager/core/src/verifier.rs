@@ -216,7 +216,8 @@ fn atoms(sealed: &SealedInput<'_>, subpartitions: Interval<u32>, list: &[(usize,
     let mut atoms = Vec::new();
     for w in bounds.windows(2) {
         let maps = Interval::new(w[0], w[1]);
-        let cuts: Vec<Interval<u64>> = list.iter().filter(|(_, r)| r.maps == maps).filter_map(|(_, r)| r.rows).collect();
+        let cuts: Vec<Interval<u64>> =
+            list.iter().filter(|(_, r)| r.maps == maps).filter_map(|(_, r)| r.rows).collect();
         if cuts.is_empty() {
             atoms.push(Atom { maps, rows: None });
             continue;

@@ -44,8 +44,13 @@ fn intervals_over_all_maps_tile() {
 fn a_gap_and_an_overlap_are_found() {
     let gap = one_input(vec![vec![rect(0, (0, 3), (0, 1), Own)], vec![rect(0, (0, 3), (2, 4), Own)]]);
     let found = verify(&[input(0, HASH4)], &gap).unwrap_err();
-    assert!(matches!(found, Violation::Owners { owners: 0, subpartitions, .. } if subpartitions == Interval::new(1, 2)));
-    let overlap = one_input(vec![vec![rect(0, (0, 3), (0, 2), Own)], vec![rect(0, (2, 3), (1, 2), Own), rect(0, (0, 3), (2, 4), Own)]]);
+    assert!(
+        matches!(found, Violation::Owners { owners: 0, subpartitions, .. } if subpartitions == Interval::new(1, 2))
+    );
+    let overlap = one_input(vec![
+        vec![rect(0, (0, 3), (0, 2), Own)],
+        vec![rect(0, (2, 3), (1, 2), Own), rect(0, (0, 3), (2, 4), Own)],
+    ]);
     let found = verify(&[input(0, HASH4)], &overlap).unwrap_err();
     assert!(matches!(found, Violation::Owners { owners: 2, maps, .. } if maps == Interval::new(2, 3)));
 }
@@ -133,7 +138,8 @@ fn a_skew_cut_replicates_the_other_side() {
 fn a_skew_cut_by_rows_replicates_the_other_side() {
     let sealed = |x| SealedInput { maps: 1, ..input(x, ExchangeKind::Hash { subpartitions: 1 }) };
     let right = |ownership| vec![rect(1, (0, 1), (0, 1), ownership)];
-    let good = join(vec![(vec![rows(0, 0, 0, (0, 60))], right(Own)), (vec![rows(0, 0, 0, (60, 100))], right(Replicate))]);
+    let good =
+        join(vec![(vec![rows(0, 0, 0, (0, 60))], right(Own)), (vec![rows(0, 0, 0, (60, 100))], right(Replicate))]);
     assert_eq!(verify(&[sealed(0), sealed(1)], &good), Ok(()));
     let lonely = join(vec![(vec![rows(0, 0, 0, (0, 60))], right(Own)), (vec![rows(0, 0, 0, (60, 100))], vec![])]);
     assert!(matches!(verify(&[sealed(0), sealed(1)], &lonely), Err(Violation::Pairs { times: 0, .. })));

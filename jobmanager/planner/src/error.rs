@@ -32,6 +32,9 @@ pub enum PlanError {
     /// The query does not make sense for the tables it names.
     #[error("{message}")]
     Query { message: String, source: Box<DataFusionError> },
+    /// The cut into stages made something that is no plan template: a defect.
+    #[error("internal error while planning: {0}")]
+    InvalidTemplate(thalweg_graph::InvalidTemplate),
     /// A defect, of ours or of a library.
     #[error("internal error while planning: {message}")]
     Internal { message: String, source: Box<DataFusionError> },
@@ -52,7 +55,7 @@ fn suffix(fix: &str) -> String {
 impl PlanError {
     pub fn fault(&self) -> Fault {
         match self {
-            PlanError::Internal { .. } => Fault::Internal,
+            PlanError::Internal { .. } | PlanError::InvalidTemplate(_) => Fault::Internal,
             PlanError::Connector { source, .. } => source.fault(),
             _ => Fault::User,
         }

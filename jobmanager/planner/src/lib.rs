@@ -11,7 +11,6 @@ mod error;
 pub mod functions;
 mod logical;
 pub mod session;
-mod source_table;
 pub mod sql;
 
 pub use error::PlanError;

@@ -11,20 +11,22 @@ use datafusion::catalog::{
     SchemaProvider, TableProvider,
 };
 use datafusion::common::TableReference;
-use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::datasource::ViewTable;
 use datafusion::execution::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder};
-use datafusion::prelude::{Expr, SessionConfig};
+use datafusion::prelude::Expr;
 use datafusion::sql::parser::Statement as PlannerStatement;
 use futures::future::BoxFuture;
 use sqlparser::ast;
+use thalweg_exec::SourceTable;
+use thalweg_exec::functions::scalar_functions;
+use thalweg_exec::session::session_config;
 
 use crate::catalog::{Catalog, Namespace, Object, ObjectId, View};
 use crate::error::PlanError;
-use crate::functions::{FlinkTypes, scalar_functions};
+use crate::functions::FlinkTypes;
 use crate::session::PlannerOptions;
-use crate::source_table::SourceTable;
 use crate::sql::{Name, ParsedQuery};
 
 /// Nodes of the plan that a view may unfold to: views of views grow it exponentially.
@@ -69,18 +71,8 @@ fn started(base: &SessionState) -> SessionState {
 
 fn build_base(options: &PlannerOptions) -> Result<SessionState, PlanError> {
     check_options(options)?;
-    let mut config = SessionConfig::new()
-        .with_batch_size(options.batch_size)
-        .with_target_partitions(1)
-        .with_create_default_catalog_and_schema(false)
-        .with_information_schema(false);
-    let settings = config.options_mut();
-    settings.execution.time_zone = Some(options.time_zone.clone());
-    let sql = &mut settings.sql_parser;
-    sql.enable_ident_normalization = false;
-    sql.parse_float_as_decimal = true;
-    sql.map_string_types_to_utf8view = false;
-    sql.default_null_ordering = "nulls_min".to_string(); // ascending: first, descending: last
+    let mut config = session_config(2, options.batch_size);
+    config.options_mut().execution.time_zone = Some(options.time_zone.clone());
     let types = FlinkTypes { time_zone: options.time_zone.as_str().into() };
     let mut builder = SessionStateBuilder::new()
         .with_default_features()

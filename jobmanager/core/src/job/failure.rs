@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use thalweg_types::{AttemptId, ErrorKind, ExchangeId, FailureCause, TaskId, StageId, TaskManagerId};
+use thalweg_types::{AttemptId, ErrorKind, ExchangeId, FailureCause, StageId, TaskId, TaskManagerId};
 
 use super::{Context, Job};
 use crate::{AttemptState, JobFailure};

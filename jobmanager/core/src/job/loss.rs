@@ -92,7 +92,12 @@ impl Job {
                 Some(cause) => cause.to_string(),
                 None => "its output had been released after it was read".to_owned(),
             };
-            let outcome = format!("{} of {} run again with the same splits and ranges: {}", name(&lost), self.stages[stage].tasks.len(), list(&lost));
+            let outcome = format!(
+                "{} of {} run again with the same splits and ranges: {}",
+                name(&lost),
+                self.stages[stage].tasks.len(),
+                list(&lost)
+            );
             self.decide(ctx, stage, "retry", measured, outcome);
             if let (true, Some(consumer)) = (self.may_differ(stage), self.consumer(stage)) {
                 self.restart_changed(ctx, stage, consumer, cause);

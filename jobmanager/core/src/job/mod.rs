@@ -31,7 +31,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use thalweg_graph::{InvalidTemplate, PlanTemplate};
-use thalweg_types::{AttemptId, ExchangeId, ExchangeKey, FailureCause, JobId, LeaderEpoch, StageId, TaskId, TaskManagerId};
+use thalweg_types::{
+    AttemptId, ExchangeId, ExchangeKey, FailureCause, JobId, LeaderEpoch, StageId, TaskId, TaskManagerId,
+};
 
 use crate::cluster::Cluster;
 use crate::{Action, AttemptState, Decision, JobOptions, JobState, Record, Report, Time};

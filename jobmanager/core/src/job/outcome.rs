@@ -69,25 +69,26 @@ impl Job {
     }
 
     /// The form of a report. A wrong one is a defect of the attempt, which may be tried again.
-    fn check_report(
-        &self,
-        stage: usize,
-        index: u32,
-        stats: &OutputStats,
-        splits: &[Vec<u32>],
-    ) -> Result<(), String> {
+    fn check_report(&self, stage: usize, index: u32, stats: &OutputStats, splits: &[Vec<u32>]) -> Result<(), String> {
         let spec = &self.template.stages[stage];
         let width = self.stages[stage].output.subpartitions as usize;
         for (what, values) in [("row", &stats.rows), ("byte", &stats.bytes)] {
             if !values.is_empty() && values.len() != width {
                 let found = values.len();
-                return Err(format!("finish report has {found} {what} counts, {} has {width} subpartitions", spec.output));
+                return Err(format!(
+                    "finish report has {found} {what} counts, {} has {width} subpartitions",
+                    spec.output
+                ));
             }
             check_plausible(what, values)?;
         }
         let inputs = spec.inputs.len();
         if !stats.input_rows.is_empty() && stats.input_rows.len() != inputs {
-            return Err(format!("finish report counts rows of {} inputs, {} has {inputs}", stats.input_rows.len(), spec.id));
+            return Err(format!(
+                "finish report counts rows of {} inputs, {} has {inputs}",
+                stats.input_rows.len(),
+                spec.id
+            ));
         }
         self.check_splits(stage, index, splits)
     }
@@ -96,7 +97,11 @@ impl Job {
         let run = &self.stages[stage];
         let (Some(running), None) = (run.running(index), &run.tasks[index as usize].exact) else { return Ok(()) };
         if splits.len() != running.given.len() {
-            return Err(format!("finish report names splits of {} sources, expected {}", splits.len(), running.given.len()));
+            return Err(format!(
+                "finish report names splits of {} sources, expected {}",
+                splits.len(),
+                running.given.len()
+            ));
         }
         for (source, (read, given)) in splits.iter().zip(&running.given).enumerate() {
             let mut given = given.clone();
@@ -105,7 +110,9 @@ impl Job {
             read.sort_unstable();
             let twice = read.windows(2).any(|w| w[0] == w[1]);
             if twice || read.iter().any(|split| given.binary_search(split).is_err()) {
-                return Err(format!("finish report names splits of source {source} that the attempt was not given once"));
+                return Err(format!(
+                    "finish report names splits of source {source} that the attempt was not given once"
+                ));
             }
         }
         Ok(())

@@ -119,7 +119,8 @@ impl Job {
     fn deploy_waiting(&mut self, ctx: &mut Context<'_>) {
         for reruns in [true, false] {
             for stage in 0..self.stages.len() {
-                let queue = |run: &StageRun| if reruns { run.reruns.first().copied() } else { run.fresh.first().copied() };
+                let queue =
+                    |run: &StageRun| if reruns { run.reruns.first().copied() } else { run.fresh.first().copied() };
                 if queue(&self.stages[stage]).is_none() || !self.inputs_sealed(stage) {
                     continue;
                 }

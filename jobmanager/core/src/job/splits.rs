@@ -19,6 +19,10 @@ impl Job {
     ) {
         let Some(stage) = self.current(attempt, &tm) else { return };
         let run = &mut self.stages[stage];
+        if source as usize >= run.pools.len() {
+            tracing::warn!(%attempt, source, "an attempt asks for splits of a source it does not have");
+            return;
+        }
         let index = attempt.task.index;
         let reads_exactly = run.tasks[index as usize].exact.is_some();
         let Some(running) = run.running(index) else { return };
@@ -27,7 +31,7 @@ impl Job {
         let split = match repeated {
             Some(split) => Some(split),
             None if ended => None,
-            None => run.pools.get_mut(source as usize).and_then(|pool| pool.pop_first()),
+            None => run.pools[source as usize].pop_first(),
         };
         if repeated.is_none() {
             self.note_answer(ctx, stage, index, (source, request), split);
@@ -43,7 +47,6 @@ impl Job {
         (source, request): (u32, u64),
         split: Option<u32>,
     ) {
-        let sources = self.stages[stage].pools.len() as u32;
         let Some(running) = self.stages[stage].running_mut(index) else { return };
         match split {
             Some(split) => {
@@ -51,10 +54,9 @@ impl Job {
                 running.answers.insert((source, request), split);
                 self.last_progress = ctx.now;
             }
-            None if source < sources => {
+            None => {
                 running.exhausted.insert(source);
             }
-            None => {}
         }
     }
 }

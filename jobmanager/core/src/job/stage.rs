@@ -227,7 +227,13 @@ impl StageRun {
     }
 
     /// Ends a running attempt without a result. Splits it had been given are free again. The task waits, not yet enqueued.
-    pub fn retire(&mut self, index: u32, state: AttemptState, cause: Option<FailureCause>, now: Time) -> Option<Running> {
+    pub fn retire(
+        &mut self,
+        index: u32,
+        state: AttemptState,
+        cause: Option<FailureCause>,
+        now: Time,
+    ) -> Option<Running> {
         self.running(index)?;
         let task = &mut self.tasks[index as usize];
         let TaskState::Running(running) = std::mem::take(&mut task.state) else { return None };

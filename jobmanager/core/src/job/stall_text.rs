@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use thalweg_types::TaskManagerId;
 
-use super::stage::TaskState;
 use super::Job;
+use super::stage::TaskState;
 use crate::cluster::Cluster;
 
 /// Stages named in the text; hosts named per stage.

@@ -21,7 +21,10 @@ fn an_invalid_plan_fails_the_job_and_nothing_else() {
     let template = Arc::new(PlanTemplate { stages: Vec::new(), exchanges: Vec::new() });
     core.handle(Time::default(), Event::Submit { job: JobId(1), template, options: defaults() }, &mut out);
     let view = core.job(JobId(1)).unwrap();
-    assert_eq!(view.state, JobState::Failed(JobFailure::InvalidPlan { message: "a plan needs at least one stage".into() }));
+    assert_eq!(
+        view.state,
+        JobState::Failed(JobFailure::InvalidPlan { message: "a plan needs at least one stage".into() })
+    );
     assert!(matches!(out[0], Action::Persist(Record::Submitted { .. })));
     assert!(out.iter().any(|a| matches!(a, Action::Persist(Record::Ended { .. }))));
     core.forget(JobId(1));
@@ -182,7 +185,8 @@ fn placements_are_sent_once_per_taskmanager_and_before_the_deploy() {
     world.submit(defaults());
     world.run_calmly();
     assert_eq!(world.deployed.iter().filter(|t| t.attempt.task.stage == StageId(1)).count(), 8);
-    let versions: std::collections::BTreeSet<u64> = world.deployed.iter().flat_map(|t| &t.inputs).map(|i| i.placement).collect();
+    let versions: std::collections::BTreeSet<u64> =
+        world.deployed.iter().flat_map(|t| &t.inputs).map(|i| i.placement).collect();
     assert_eq!(versions.len(), 1);
 }
 
@@ -257,7 +261,12 @@ fn reports_that_fit_nothing_change_nothing() {
 fn a_report_with_impossible_content_is_a_failure_of_the_attempt() {
     let wide = OutputStats { rows: vec![1; 9], ..OutputStats::default() };
     let huge = OutputStats { bytes: vec![u64::MAX; 8], ..OutputStats::default() };
-    let cases = [(wide, vec![vec![]]), (huge, vec![vec![]]), (OutputStats::default(), vec![vec![1]]), (OutputStats::default(), vec![])];
+    let cases = [
+        (wide, vec![vec![]]),
+        (huge, vec![vec![]]),
+        (OutputStats::default(), vec![vec![1]]),
+        (OutputStats::default(), vec![]),
+    ];
     for (stats, splits) in cases {
         let mut world = World::new(&aggregate(2, 2).build());
         let tm = world.tm_up("a", 1);
@@ -296,7 +305,8 @@ fn the_view_sums_what_counts() {
     for (_, attempt) in world.running() {
         while world.ask(&tm, attempt) {}
         let splits = world.tms.get_mut(&tm).unwrap().running.remove(&attempt).unwrap().given;
-        let operator = |name: &str, rows| OperatorMetrics { name: name.into(), output_rows: rows, ..Default::default() };
+        let operator =
+            |name: &str, rows| OperatorMetrics { name: name.into(), output_rows: rows, ..Default::default() };
         let stats = OutputStats {
             rows: vec![2; 8],
             bytes: vec![16; 8],
@@ -374,7 +384,8 @@ fn a_thousand_by_a_thousand_tasks_are_scheduled_quickly() {
             let Action::Deploy { tm, task } = action else { continue };
             let width = task.subpartitions as usize;
             let input_rows = task.inputs.iter().map(|i| u64::from(i.subpartitions.len()) * 1000).collect();
-            let stats = OutputStats { rows: vec![1; width], bytes: vec![8; width], input_rows, ..OutputStats::default() };
+            let stats =
+                OutputStats { rows: vec![1; width], bytes: vec![8; width], input_rows, ..OutputStats::default() };
             let splits = task.splits.iter().map(|_| Vec::new()).collect();
             finished += 1;
             core.handle(now, Event::TaskFinished { attempt: task.attempt, tm, stats, splits }, &mut out);

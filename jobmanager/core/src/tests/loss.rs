@@ -16,9 +16,15 @@ fn held_by(world: &World, stage: usize, tm: &TaskManagerId) -> Vec<u32> {
     views.iter().filter(|v| v.tm == *tm && v.state == AttemptState::Finished).map(|v| v.attempt.task.index).collect()
 }
 
-fn lose(world: &mut World, (tm, attempt): (TaskManagerId, thalweg_types::AttemptId), map: u32, map_attempt: u32) -> Event {
+fn lose(
+    world: &mut World,
+    (tm, attempt): (TaskManagerId, thalweg_types::AttemptId),
+    map: u32,
+    map_attempt: u32,
+) -> Event {
     let exchange = world.deployed.iter().find(|t| t.attempt == attempt).unwrap().inputs[0].exchange;
-    let cause = FailureCause::PartitionLost { exchange, map, attempt: map_attempt, from: tm.clone(), detail: "gone".into() };
+    let cause =
+        FailureCause::PartitionLost { exchange, map, attempt: map_attempt, from: tm.clone(), detail: "gone".into() };
     world.fail(&tm, attempt, cause.clone());
     Event::TaskFailed { attempt, tm, cause }
 }
@@ -231,7 +237,8 @@ fn a_lost_result_is_made_again_until_it_is_released() {
     assert!(world.read_result().is_ok());
 
     let at = second.maps[3].clone();
-    let lost = Event::ResultLost { job: world.job, map: 3, attempt: at.attempt, from: at.task_manager, detail: "gone".into() };
+    let lost =
+        Event::ResultLost { job: world.job, map: 3, attempt: at.attempt, from: at.task_manager, detail: "gone".into() };
     world.feed(lost.clone());
     assert_eq!(world.state(), JobState::Running);
     world.run_calmly();

@@ -20,8 +20,7 @@ impl PlanBuilder {
     pub fn stage(mut self, splits: &[&[u64]], inputs: &[(u32, InputRole)], kind: ExchangeKind) -> Self {
         let number = self.stages.len() as u32;
         let split = |&bytes: &u64| Split { bytes, payload: Arc::from([]) };
-        let source =
-            |bytes: &&[u64]| Source { name: "table".to_owned(), splits: bytes.iter().map(split).collect() };
+        let source = |bytes: &&[u64]| Source { name: "table".to_owned(), splits: bytes.iter().map(split).collect() };
         let input = |(i, &(x, role)): (usize, &(u32, InputRole))| StageInput {
             exchange: ExchangeId(x),
             role,

@@ -116,7 +116,8 @@ fn a_partition_that_is_lost_again_and_again_fails_the_job() {
             continue;
         };
         let key = world.deployed.last().unwrap().inputs[0].exchange;
-        let map_attempt = world.stage(0).attempts.iter().filter(|a| a.attempt.task.index == 1).next_back().unwrap().attempt;
+        let map_attempt =
+            world.stage(0).attempts.iter().filter(|a| a.attempt.task.index == 1).next_back().unwrap().attempt;
         losses += 1;
         let lost = FailureCause::PartitionLost {
             exchange: key,
@@ -143,7 +144,8 @@ fn a_lost_partition_of_an_exchange_it_does_not_read_is_nonsense() {
         };
         tries += 1;
         let exchange = ExchangeId(77);
-        let lost = FailureCause::PartitionLost { exchange, map: 0, attempt: 1, from: tm.clone(), detail: String::new() };
+        let lost =
+            FailureCause::PartitionLost { exchange, map: 0, attempt: 1, from: tm.clone(), detail: String::new() };
         world.fail(&tm, attempt, lost);
     }
     assert!(tries <= 34, "bounded: {tries}");

@@ -43,6 +43,8 @@ pub struct Read {
 #[derive(Debug, Clone)]
 pub struct SimAttempt {
     pub spec: TaskSpec,
+    /// Per input, as it was when the attempt was deployed.
+    pub placements: Vec<Arc<Placement>>,
     pub asked: u64,
     pub given: Vec<Vec<u32>>,
     pub exhausted: Vec<bool>,
@@ -205,9 +207,12 @@ impl World {
     fn deploy(&mut self, tm: TaskManagerId, spec: TaskSpec) {
         let sim = self.tms.get_mut(&tm).expect("deployed on a live taskmanager");
         assert!((sim.running.len() as u32) < sim.slots, "slots of {tm} are over-committed");
+        let mut placements = Vec::new();
         for input in &spec.inputs {
             let key = ExchangeKey { job: spec.attempt.task.job, exchange: input.exchange };
-            assert_eq!(sim.placed.get(&key).map(|p| p.version), Some(input.placement), "placement was sent before");
+            let placed = sim.placed.get(&key).expect("placement was sent before");
+            assert_eq!(placed.version, input.placement);
+            placements.push(Arc::clone(placed));
         }
         let persisted = |r: &Record| matches!(r, Record::Bound { stage, .. } if *stage == spec.attempt.task.stage);
         assert!(self.records.iter().any(persisted), "a binding is durable before its tasks run");
@@ -221,7 +226,7 @@ impl World {
         assert_eq!(given.len(), sources);
         self.deployed.push(spec.clone());
         let attempt = spec.attempt;
-        let fresh = SimAttempt { spec, asked: 0, given, exhausted, cancelled: false };
+        let fresh = SimAttempt { spec, placements, asked: 0, given, exhausted, cancelled: false };
         assert!(sim.running.insert(attempt, fresh).is_none());
     }
 
@@ -268,7 +273,7 @@ impl World {
     /// The attempt reads its inputs and reports, with the splits it has.
     pub fn complete(&mut self, tm: &TaskManagerId, attempt: AttemptId) {
         let Some(sim) = self.tms.get_mut(tm).and_then(|t| t.running.remove(&attempt)) else { return };
-        match self.read(tm, &sim) {
+        match self.read(&sim) {
             Err(cause) => self.feed(Event::TaskFailed { attempt, tm: tm.clone(), cause }),
             Ok(reads) => {
                 let (content, stats) = self.write(&sim, reads);
@@ -294,12 +299,11 @@ impl World {
         self.fail(tm, attempt, FailureCause::Task { kind: ErrorKind::Cancelled, message });
     }
 
-    fn read(&self, tm: &TaskManagerId, sim: &SimAttempt) -> Result<Vec<(usize, Read, u64)>, FailureCause> {
+    fn read(&self, sim: &SimAttempt) -> Result<Vec<(usize, Read, u64)>, FailureCause> {
         let mut reads = Vec::new();
         for (i, input) in sim.spec.inputs.iter().enumerate() {
             let key = ExchangeKey { job: sim.spec.attempt.task.job, exchange: input.exchange };
-            let placement = &self.tms[tm].placed[&key];
-            assert_eq!(placement.version, input.placement, "a reader never mixes versions");
+            let placement = &sim.placements[i];
             for map in input.maps.iter() {
                 let at = &placement.maps[map as usize];
                 let held = self.tms.get(&at.task_manager).and_then(|t| t.outputs.get(&(key, map, at.attempt)));

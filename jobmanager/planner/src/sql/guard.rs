@@ -65,12 +65,13 @@ fn check_complexity(tokens: &[TokenWithSpan]) -> Result<(), SqlError> {
         if matches!(token, Token::Whitespace(_)) {
             continue;
         }
+        let depth = levels.len();
         let level = levels.last_mut().expect("the outermost level is never popped");
         level.chain += 1;
         let mut is_type = false;
         match token {
             Token::LParen | Token::LBracket | Token::LBrace => levels.push(Level::default()),
-            Token::RParen | Token::RBracket | Token::RBrace if levels.len() > 1 => drop(levels.pop()),
+            Token::RParen | Token::RBracket | Token::RBrace if depth > 1 => drop(levels.pop()),
             Token::Lt if type_before => angles += 1,
             Token::Gt => angles = angles.saturating_sub(1),
             Token::ShiftRight => angles = angles.saturating_sub(2),

@@ -120,7 +120,7 @@ async fn projection_limit_and_splits() {
 
     std::fs::write(dir.path().join("0.csv"), "1,a,,\n").unwrap();
     let error = read_split(&spec, &plan.splits[0].payload, &request, &rules, 20).await.unwrap_err();
-    assert!(error.to_string().contains("0.csv': changed while the query ran (planned with 790 bytes"), "{error}");
+    assert!(error.to_string().contains("0.csv': changed while the query ran (planned with 880 bytes"), "{error}");
 }
 
 #[tokio::test]

@@ -1,0 +1,161 @@
+//! Our own plan nodes on the wire; the library encodes its own.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{Schema, SchemaRef};
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::TaskContext;
+use datafusion::logical_expr::ScalarUDF;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion_proto::physical_plan::from_proto::parse_physical_expr;
+use datafusion_proto::physical_plan::to_proto::serialize_physical_expr;
+use datafusion_proto::physical_plan::{PhysicalExtensionCodec, PhysicalProtoConverterExtension};
+use datafusion_proto::protobuf;
+use prost::Message;
+use thalweg_connectors::{ScanRequest, ScanSpec};
+
+use crate::io::TaskIo;
+use crate::{ConcatExec, ExchangeInputExec, OnceExec, SourceExec};
+
+/// Encodes [`SourceExec`], [`ExchangeInputExec`], [`OnceExec`] and [`ConcatExec`].
+#[derive(Debug, Default, Clone, Copy)]
+pub struct Codec;
+
+#[derive(Clone, PartialEq, prost::Message)]
+struct NodeProto {
+    #[prost(oneof = "Node", tags = "1, 2, 3, 4")]
+    node: Option<Node>,
+}
+
+#[derive(Clone, PartialEq, prost::Oneof)]
+enum Node {
+    #[prost(message, tag = "1")]
+    Source(SourceProto),
+    #[prost(message, tag = "2")]
+    Input(InputProto),
+    #[prost(uint32, tag = "3")]
+    Once(u32),
+    #[prost(message, tag = "4")]
+    Concat(protobuf::Schema),
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+struct SourceProto {
+    #[prost(uint32, tag = "1")]
+    slot: u32,
+    #[prost(string, tag = "2")]
+    name: String,
+    /// The connector's scan spec, JSON.
+    #[prost(bytes = "vec", tag = "3")]
+    spec: Vec<u8>,
+    #[prost(uint32, repeated, tag = "4")]
+    projection: Vec<u32>,
+    #[prost(message, optional, tag = "5")]
+    predicate: Option<protobuf::PhysicalExprNode>,
+    #[prost(uint64, optional, tag = "6")]
+    limit: Option<u64>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+struct InputProto {
+    #[prost(uint32, tag = "1")]
+    slot: u32,
+    #[prost(bool, tag = "2")]
+    per_map: bool,
+    #[prost(message, optional, tag = "3")]
+    schema: Option<protobuf::Schema>,
+}
+
+fn invalid(what: &str) -> DataFusionError {
+    DataFusionError::Internal(format!("stage fragment is damaged: {what}"))
+}
+
+fn encode_schema(schema: &SchemaRef) -> Result<protobuf::Schema> {
+    Ok(protobuf::Schema::try_from(schema.as_ref())?)
+}
+
+fn decode_schema(schema: Option<&protobuf::Schema>) -> Result<SchemaRef> {
+    let schema = schema.ok_or_else(|| invalid("a node lacks its schema"))?;
+    Ok(Arc::new(Schema::try_from(schema)?))
+}
+
+impl Codec {
+    fn decode_source(&self, node: SourceProto, ctx: &TaskContext) -> Result<SourceExec> {
+        let spec: ScanSpec = serde_json::from_slice(&node.spec).map_err(|e| invalid(&format!("scan spec: {e}")))?;
+        let schema = spec.schema();
+        let predicate = node.predicate.as_ref().map(|p| parse_physical_expr(p, ctx, &schema, self)).transpose()?;
+        let request = ScanRequest {
+            projection: node.projection.iter().map(|&i| i as usize).collect(),
+            predicate,
+            limit: node.limit.map(|l| l as usize),
+        };
+        SourceExec::try_new(node.slot as usize, node.name, Arc::new(spec), request, 1)
+    }
+
+    fn encode_source(&self, source: &SourceExec) -> Result<Node> {
+        let spec = serde_json::to_vec(source.spec().as_ref()).map_err(|e| invalid(&format!("scan spec: {e}")))?;
+        let request = source.request();
+        Ok(Node::Source(SourceProto {
+            slot: source.slot() as u32,
+            name: source.table().to_owned(),
+            spec,
+            projection: request.projection.iter().map(|&i| i as u32).collect(),
+            predicate: request.predicate.as_ref().map(|p| serialize_physical_expr(p, self)).transpose()?,
+            limit: request.limit.map(|l| l as u64),
+        }))
+    }
+}
+
+impl PhysicalExtensionCodec for Codec {
+    fn try_decode(
+        &self,
+        buf: &[u8],
+        inputs: &[Arc<dyn ExecutionPlan>],
+        ctx: &TaskContext,
+        _: &dyn PhysicalProtoConverterExtension,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let node = NodeProto::decode(buf).map_err(|e| invalid(&e.to_string()))?;
+        match node.node.ok_or_else(|| invalid("an unknown node"))? {
+            Node::Source(source) => Ok(Arc::new(self.decode_source(source, ctx)?)),
+            Node::Input(input) => {
+                let slot = input.slot as usize;
+                let partitions = if input.per_map { TaskIo::of(ctx)?.inputs.partitions(slot) } else { 1 };
+                let schema = decode_schema(input.schema.as_ref())?;
+                Ok(Arc::new(ExchangeInputExec::new(slot, schema, input.per_map, partitions)))
+            }
+            Node::Once(slot) => {
+                let [child] = inputs else { return Err(invalid("a once node needs one child")) };
+                Ok(Arc::new(OnceExec::new(slot as usize, Arc::clone(child))))
+            }
+            Node::Concat(schema) => Ok(Arc::new(ConcatExec::new(inputs.to_vec(), decode_schema(Some(&schema))?))),
+        }
+    }
+
+    fn try_encode(
+        &self,
+        node: Arc<dyn ExecutionPlan>,
+        buf: &mut Vec<u8>,
+        _: &dyn PhysicalProtoConverterExtension,
+    ) -> Result<()> {
+        let encoded = if let Some(source) = node.downcast_ref::<SourceExec>() {
+            self.encode_source(source)?
+        } else if let Some(input) = node.downcast_ref::<ExchangeInputExec>() {
+            let schema = Some(encode_schema(&input.schema())?);
+            Node::Input(InputProto { slot: input.slot() as u32, per_map: input.per_map(), schema })
+        } else if let Some(once) = node.downcast_ref::<OnceExec>() {
+            Node::Once(once.slot() as u32)
+        } else if node.is::<ConcatExec>() {
+            Node::Concat(encode_schema(&node.schema())?)
+        } else {
+            return Err(DataFusionError::NotImplemented(format!("{} cannot be sent to a taskmanager", node.name())));
+        };
+        NodeProto { node: Some(encoded) }.encode(buf).map_err(|e| invalid(&e.to_string()))
+    }
+
+    fn try_decode_udf(&self, name: &str, _: &[u8]) -> Result<Arc<ScalarUDF>> {
+        crate::functions::scalar_functions()
+            .into_iter()
+            .find(|f| f.name() == name)
+            .ok_or_else(|| DataFusionError::Plan(format!("function {name} is not known to this taskmanager")))
+    }
+}

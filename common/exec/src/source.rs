@@ -1,0 +1,273 @@
+//! The leaf that reads a table, split by split.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use async_trait::async_trait;
+use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::stats::Precision;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{ColumnStatistics, DFSchema, Statistics};
+use datafusion::datasource::TableType;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::logical_expr::utils::conjunction;
+use datafusion::logical_expr::{Expr, TableProviderFilterPushDown};
+use datafusion::physical_expr::EquivalenceProperties;
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, ReplaceChildrenOptions, SchedulingType};
+use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
+use datafusion::physical_plan::statistics::StatisticsArgs;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PhysicalExpr, PlanProperties,
+};
+use futures::{StreamExt, TryStreamExt, stream};
+use thalweg_connectors::{ScanPlan, ScanRequest, ScanSpec, TableSource, open_split};
+
+use crate::io::TaskIo;
+
+/// A table as the planner sees it: its schema, and its splits and statistics as enumerated when it was bound to a query.
+#[derive(Debug)]
+pub struct SourceTable {
+    name: String,
+    spec: Arc<ScanSpec>,
+    schema: SchemaRef,
+    plan: Arc<ScanPlan>,
+}
+
+impl SourceTable {
+    /// Enumerates the table's splits. Errors are the connector's.
+    pub async fn try_new(name: String, source: Arc<dyn TableSource>) -> Result<Self, thalweg_connectors::Error> {
+        let plan = source.plan_scan().await?;
+        Ok(Self { name, spec: Arc::new(source.scan_spec()), schema: source.schema(), plan: Arc::new(plan) })
+    }
+
+    /// Bytes a scan of these columns (positions in the schema; `None` = all) is expected to read.
+    pub fn scanned_bytes(&self, projection: Option<&[usize]>) -> u64 {
+        match projection {
+            Some(columns) if !self.plan.column_bytes.is_empty() => {
+                columns.iter().filter_map(|&i| self.plan.column_bytes.get(i)).sum()
+            }
+            _ => self.plan.bytes,
+        }
+    }
+}
+
+#[async_trait]
+impl TableProvider for SourceTable {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
+        // a predicate skips row groups and pages; the filter above the scan decides
+        Ok(vec![TableProviderFilterPushDown::Inexact; filters.len()])
+    }
+
+    async fn scan(
+        &self,
+        state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let projection = projection.cloned().unwrap_or_else(|| (0..self.schema.fields().len()).collect());
+        let predicate = match conjunction(filters.iter().cloned()) {
+            Some(filter) => {
+                let schema = DFSchema::try_from(Arc::clone(&self.schema))?;
+                Some(state.create_physical_expr(filter, &schema)?)
+            }
+            None => None,
+        };
+        // a limit above an inexact filter must not cut the scan
+        let limit = if predicate.is_none() { limit } else { None };
+        let partitions = state.config().target_partitions();
+        let request = ScanRequest { projection, predicate, limit };
+        let exec = SourceExec::try_new(0, self.name.clone(), Arc::clone(&self.spec), request, partitions)?;
+        Ok(Arc::new(exec.with_plan(Arc::clone(&self.plan))))
+    }
+}
+
+/// Reads the splits that its task is handed for source number `slot`, one after the other.
+#[derive(Debug, Clone)]
+pub struct SourceExec {
+    slot: usize,
+    name: String,
+    spec: Arc<ScanSpec>,
+    request: ScanRequest,
+    /// Only in the planner.
+    plan: Option<Arc<ScanPlan>>,
+    properties: Arc<PlanProperties>,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+impl SourceExec {
+    /// `partitions` is what the planner is to believe; a task's source has one. Fails if the projection names a column that
+    /// the table does not have.
+    pub fn try_new(
+        slot: usize,
+        name: String,
+        spec: Arc<ScanSpec>,
+        request: ScanRequest,
+        partitions: usize,
+    ) -> Result<Self> {
+        let schema = Arc::new(spec.schema().project(&request.projection)?);
+        let properties = PlanProperties::new(
+            EquivalenceProperties::new(schema),
+            Partitioning::UnknownPartitioning(partitions),
+            EmissionType::Incremental,
+            Boundedness::Bounded,
+        )
+        .with_scheduling_type(SchedulingType::Cooperative);
+        let metrics = ExecutionPlanMetricsSet::new();
+        Ok(Self { slot, name, spec, request, plan: None, properties: Arc::new(properties), metrics })
+    }
+
+    fn with_plan(mut self, plan: Arc<ScanPlan>) -> Self {
+        self.plan = Some(plan);
+        self
+    }
+
+    /// The same scan as source number `slot` of a single-partition plan.
+    pub fn for_task(&self, slot: usize) -> Result<Self> {
+        Self::try_new(slot, self.name.clone(), Arc::clone(&self.spec), self.request.clone(), 1)
+    }
+
+    pub fn slot(&self) -> usize {
+        self.slot
+    }
+
+    pub fn table(&self) -> &str {
+        &self.name
+    }
+
+    pub fn spec(&self) -> &Arc<ScanSpec> {
+        &self.spec
+    }
+
+    pub fn request(&self) -> &ScanRequest {
+        &self.request
+    }
+
+    /// The enumerated splits; only in a plan that has not been sent anywhere.
+    pub fn plan(&self) -> Option<&Arc<ScanPlan>> {
+        self.plan.as_ref()
+    }
+
+    /// Never fewer bytes than the scan's output will take, before any filter; `None` when nothing is known.
+    pub fn output_bytes_bound(&self) -> Option<u64> {
+        let plan = self.plan.as_ref()?;
+        let rows = plan.rows?;
+        let table = self.spec.schema();
+        let columns = self.request.projection.iter().map(|&i| {
+            let fixed = table.field(i).data_type().primitive_width().map(|w| w as u64 * rows);
+            let stored = plan.column_bytes.get(i).copied();
+            match (fixed, stored) {
+                (Some(fixed), _) => Some(fixed),
+                // stored strings may be dictionary encoded: assume no fewer than 16 bytes a value
+                (None, Some(stored)) => Some(stored.max(16 * rows)),
+                (None, None) => (!plan.column_bytes.is_empty() || plan.bytes > 0).then_some(plan.bytes),
+            }
+        });
+        columns.sum()
+    }
+
+    fn statistics(&self) -> Statistics {
+        let schema = self.schema();
+        let Some(plan) = &self.plan else { return Statistics::new_unknown(&schema) };
+        let rows = plan.rows.map_or(Precision::Absent, |rows| Precision::Exact(rows as usize));
+        let column = |&i: &usize| plan.column_statistics.get(i).cloned().unwrap_or_else(ColumnStatistics::new_unknown);
+        Statistics {
+            num_rows: rows,
+            total_byte_size: self.output_bytes_bound().map_or(Precision::Absent, |b| Precision::Inexact(b as usize)),
+            column_statistics: self.request.projection.iter().map(column).collect(),
+        }
+    }
+}
+
+impl DisplayAs for SourceExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
+        let schema = self.schema();
+        let columns: Vec<_> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+        write!(f, "SourceExec: source={}, table={}, columns=[{}]", self.slot, self.name, columns.join(", "))?;
+        if let Some(predicate) = &self.request.predicate {
+            write!(f, ", predicate={predicate}")?;
+        }
+        match self.request.limit {
+            Some(limit) => write!(f, ", limit={limit}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl ExecutionPlan for SourceExec {
+    fn name(&self) -> &str {
+        "SourceExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![]
+    }
+
+    fn apply_expressions(
+        &self,
+        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        self.request.predicate.as_ref().map_or(Ok(TreeNodeRecursion::Continue), f)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        _: Vec<Arc<dyn ExecutionPlan>>,
+        _: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(self)
+    }
+
+    fn with_new_children(self: Arc<Self>, _: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(self)
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let io = TaskIo::of(&context)?;
+        let (slot, spec, request) = (self.slot, Arc::clone(&self.spec), self.request.clone());
+        let metrics = BaselineMetrics::new(&self.metrics, partition);
+        let opening = stream::try_unfold((), move |()| {
+            let (io, spec, request, context) =
+                (Arc::clone(&io), Arc::clone(&spec), request.clone(), Arc::clone(&context));
+            async move {
+                let Some(split) = io.splits.next(slot).await? else { return Ok(None) };
+                let rows = open_split(&spec, &split, &request, &io.access, context)
+                    .await
+                    .map_err(|e| DataFusionError::External(Box::new(e)))?;
+                Ok::<_, DataFusionError>(Some((rows, ())))
+            }
+        });
+        let rows = opening.try_flatten().inspect(move |batch| {
+            if let Ok(batch) = batch {
+                metrics.record_output(batch.num_rows());
+            }
+        });
+        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), rows)))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+
+    fn statistics_from_inputs(&self, _: &[Arc<Statistics>], args: &StatisticsArgs) -> Result<Arc<Statistics>> {
+        Ok(Arc::new(match args.partition() {
+            Some(_) => Statistics::new_unknown(&self.schema()),
+            None => self.statistics(),
+        }))
+    }
+}

@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+"""One pass of other engines over the same TPC-H files: where Thalweg stands among them.
+
+    peers.py [--sf 1] [--engines duckdb,datafusion,sail,spark,thalweg] [--runs 1]
+
+Each engine runs every query once uncounted and then --runs times; the median counts, answers are compared with DuckDB's. Engines run one after the
+other, so the ratios are coarser than bench.py's pairs. Spark needs a Java 17 on the path; an engine that cannot be set up is named and left out.
+"""
+import argparse
+import datetime
+import json
+import statistics
+import subprocess
+import sys
+
+from bench import timed
+from engines import Failed, InProcess, Sail, Spark, Thalweg
+from prepare import binaries, equal, place, python_with, reference_answers, tpch_files
+
+
+def arguments():
+    args = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    args.add_argument("--sf", default="1", help="scale factor (1)")
+    args.add_argument("--engines", default="duckdb,datafusion,sail,spark,thalweg")
+    args.add_argument("--runs", type=int, default=1, help="counted runs per query (1)")
+    args.add_argument("--queries", default=",".join(map(str, range(1, 23))))
+    return args.parse_args()
+
+
+def make(name, root, data, target):
+    if name == "thalweg":
+        return Thalweg(root, data, target)
+    if name == "sail":
+        return Sail(root, data, python_with(root, "sail"))
+    if name == "spark":
+        return Spark(root, data, python_with(root, "spark"))
+    if name in ("duckdb", "datafusion"):
+        return InProcess(name, root, data, python_with(root, "base"))
+    raise SystemExit(f"{name} is not an engine known here")
+
+
+def one_query(engine, number, text, runs, file, check):
+    found = []
+    for i in range(runs + 1):
+        try:
+            run = timed(engine, text, file)
+        except Failed as error:
+            return {"error": str(error)}
+        wrong = check(number, file)
+        if wrong:
+            return {"error": f"wrong answer: {wrong}"}
+        if i > 0:
+            found.append(run)
+    return {"wall_s": statistics.median(r["wall_s"] for r in found), "cpu_s": statistics.median(r["cpu_s"] for r in found),
+            "peak_mb": max(r["peak_mb"] for r in found)}
+
+
+def one_engine(name, args, root, data, answers, target):
+    check = lambda number, file: equal(target / "examples/check_answer", answers, number, file)
+    try:
+        engine = make(name, root, data, target)
+        engine.start()
+    except (Failed, TimeoutError, OSError, subprocess.CalledProcessError) as error:
+        print(f"{name}: left out, it does not start here: {error}", flush=True)
+        return {"error": str(error)}
+    found = {}
+    try:
+        for number in map(int, args.queries.split(",")):
+            text = (answers / f"q{number:02}.sql").read_text()
+            result = one_query(engine, number, text, args.runs, root / f"out/{name}-q{number:02}.csv", check)
+            found[f"q{number:02}"] = result
+            print(f"{name} q{number:02} " + (result.get("error") or f"{result['wall_s']:.3f} s  cpu {result['cpu_s']:.2f} s"), flush=True)
+            if engine.driver.process.poll() is not None:
+                engine.stop()
+                engine.start()
+    finally:
+        engine.stop()
+    return found
+
+
+def table(report):
+    """Sums over the queries that every engine which started has answered."""
+    started = {n: q for n, q in report["engines"].items() if q and "error" not in q}
+    common = [q for q in next(iter(started.values()), {}) if all("error" not in s.get(q, {"error": ""}) for s in started.values())]
+    print(f"\n{len(common)} queries that all answered, scale factor {report['sf']}:")
+    sums = {name: sum(queries[q]["wall_s"] for q in common) for name, queries in started.items()}
+    for name, wall in sorted(sums.items(), key=lambda item: item[1]):
+        cpu = sum(started[name][q]["cpu_s"] for q in common)
+        peak = max((started[name][q]["peak_mb"] for q in common), default=0)
+        print(f"{name:12} {wall:8.2f} s  cpu {cpu:8.2f} s  {peak:6.0f} MB  failed {sum('error' in r for r in started[name].values())}")
+
+
+def main():
+    args = arguments()
+    root = place()
+    base = python_with(root, "base")
+    target = binaries()
+    data = tpch_files(root, base, args.sf)
+    answers = reference_answers(root, base, data, args.sf)
+    report = {"sf": args.sf, "started": datetime.datetime.now().isoformat(timespec="seconds"), "engines": {}}
+    file = root / f"results/peers-{report['started'].replace(':', '')}.json"
+    for name in args.engines.split(","):
+        report["engines"][name] = one_engine(name, args, root, data, answers, target)
+        file.write_text(json.dumps(report, indent=1))
+    table(report)
+    print(f"results: {file}")
+    if not any("error" not in q for q in report["engines"].values()):
+        sys.exit("no engine ran")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,13 @@
+//! All integration tests, as one binary: `cargo test -p thalweg-integration-tests --test it [MODULE]`.
+//!
+//! Tests with a cluster run one at a time whatever the number of test threads (see `cluster::exclusive`).
+
+mod cases;
+mod command_line;
+mod dependencies;
+mod hostile;
+mod kills;
+mod lifecycle;
+mod partial_loss;
+mod tpch_local;
+mod tpch_processes;

@@ -1,0 +1,234 @@
+//! One block as one Arrow IPC record-batch message, for disks and for the wire.
+//!
+//! Guarantees on the way in: every length in a message is checked against the bytes that are there before anything is allocated
+//! or sliced, and the values are validated (offsets, UTF-8, null counts). Bytes that may be compressed must have passed their
+//! checksum before: the LZ4 decoder may produce up to 255 times its input before a wrong length is noticed.
+
+use std::collections::HashMap;
+
+use arrow::array::RecordBatch;
+use arrow::buffer::Buffer;
+use arrow::datatypes::{DataType, Schema, SchemaRef};
+use arrow::error::ArrowError;
+use arrow_ipc::reader::RecordBatchDecoder;
+use arrow_ipc::writer::{DictionaryTracker, IpcDataGenerator, IpcWriteContext, IpcWriteOptions};
+use arrow_ipc::{CompressionType, MetadataVersion};
+
+/// What a message may ask for.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Rows of the batch.
+    pub rows: usize,
+    /// Bytes of all buffers after decompression.
+    pub raw_bytes: usize,
+    /// Whether bodies may be LZ4-compressed.
+    pub compressed: bool,
+}
+
+/// A message that is not what its header, its schema or its limits say.
+#[derive(Debug, thiserror::Error)]
+pub enum DecodeError {
+    /// The verifier's words; its error is no `std::error::Error`.
+    #[error("the header is no valid message: {0}")]
+    Header(String),
+    #[error("malformed message: {0}")]
+    Malformed(String),
+    #[error("the values do not fit the schema")]
+    Values(#[source] ArrowError),
+}
+
+/// Header and body of a message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Message {
+    pub header: Vec<u8>,
+    pub body: Vec<u8>,
+}
+
+/// Encodes batches; keeps its scratch space from one to the next.
+pub struct Encoder {
+    options: IpcWriteOptions,
+    context: IpcWriteContext,
+    tracker: DictionaryTracker,
+}
+
+impl Encoder {
+    pub fn new(lz4: bool) -> Result<Self, ArrowError> {
+        let compression = lz4.then_some(CompressionType::LZ4_FRAME);
+        let mut context = IpcWriteContext::default();
+        context.set_reserve_scratch(true);
+        Ok(Self {
+            options: IpcWriteOptions::default().try_with_compression(compression)?,
+            context,
+            tracker: DictionaryTracker::new(false),
+        })
+    }
+
+    pub fn encode(&mut self, batch: &RecordBatch) -> Result<Message, ArrowError> {
+        let generator = IpcDataGenerator::default();
+        let (dictionaries, data) = generator.encode(batch, &mut self.tracker, &self.options, &mut self.context)?;
+        if !dictionaries.is_empty() {
+            return Err(ArrowError::InvalidArgumentError("dictionary columns must be hydrated first".to_owned()));
+        }
+        Ok(Message { header: data.ipc_message, body: data.arrow_data })
+    }
+
+    /// The schema as the header of the first message of a stream.
+    pub fn encode_schema(&mut self, schema: &Schema) -> Vec<u8> {
+        let generator = IpcDataGenerator::default();
+        generator.schema_to_bytes_with_dictionary_tracker(schema, &mut self.tracker, &self.options).ipc_message
+    }
+}
+
+/// Decodes one message as a batch of `schema`.
+///
+/// # Errors
+/// Whatever is wrong with the message; nothing larger than `limits` is allocated (see the module's header about compression).
+pub fn decode(header: &[u8], body: &Buffer, schema: &SchemaRef, limits: Limits) -> Result<RecordBatch, DecodeError> {
+    let message = arrow_ipc::root_as_message(header).map_err(|e| DecodeError::Header(e.to_string()))?;
+    let malformed = |what: &str| DecodeError::Malformed(what.to_owned());
+    if message.version() != MetadataVersion::V5 {
+        return Err(malformed("its version is not 5"));
+    }
+    if usize::try_from(message.bodyLength()) != Ok(body.len()) {
+        let (claimed, have) = (message.bodyLength(), body.len());
+        return Err(DecodeError::Malformed(format!("the header claims a body of {claimed} bytes, there are {have}")));
+    }
+    let batch = message.header_as_record_batch().ok_or_else(|| malformed("it is no record batch"))?;
+    check(&batch, body, schema, limits)?;
+    let (none, version) = (HashMap::new(), MetadataVersion::V5);
+    RecordBatchDecoder::try_new(body, batch, schema.clone(), &none, &version)
+        .and_then(|decoder| decoder.read_record_batch())
+        .map_err(DecodeError::Values)
+}
+
+/// Everything arrow's decoder would slice or allocate by, checked first.
+fn check(batch: &arrow_ipc::RecordBatch, body: &[u8], schema: &Schema, limits: Limits) -> Result<(), DecodeError> {
+    let malformed = |what: &str| DecodeError::Malformed(what.to_owned());
+    if batch.variadicBufferCounts().is_some_and(|v| !v.is_empty()) {
+        return Err(malformed("it has view columns"));
+    }
+    if let Some(compression) = batch.compression()
+        && (!limits.compressed || compression.codec() != CompressionType::LZ4_FRAME)
+    {
+        return Err(DecodeError::Malformed(format!("its codec {:?} is not accepted here", compression.codec())));
+    }
+    let rows = usize::try_from(batch.length()).map_err(|_| malformed("its row count is negative"))?;
+    if rows > limits.rows {
+        return Err(DecodeError::Malformed(format!("it has {rows} rows where at most {} are allowed", limits.rows)));
+    }
+    let nodes = batch.nodes().ok_or_else(|| malformed("it has no nodes"))?;
+    let buffers = batch.buffers().ok_or_else(|| malformed("it has no buffers"))?;
+    let mut walk = Walk {
+        nodes: nodes.iter().map(|n| (n.length(), n.null_count())),
+        buffers: buffers.iter().map(|b| (b.offset(), b.length())),
+        body,
+        compressed: batch.compression().is_some(),
+        left: limits.raw_bytes,
+    };
+    for field in schema.fields() {
+        let length = walk.array(field.data_type())?;
+        if length != rows {
+            return Err(DecodeError::Malformed(format!("a column has {length} rows where the batch has {rows}")));
+        }
+    }
+    if walk.nodes.next().is_some() || walk.buffers.next().is_some() {
+        return Err(malformed("it has more columns than the schema"));
+    }
+    Ok(())
+}
+
+/// Follows the schema through the nodes and buffers of a message, as the decoder will.
+struct Walk<'a, N, B> {
+    nodes: N,
+    buffers: B,
+    body: &'a [u8],
+    compressed: bool,
+    /// Raw bytes that the rest of the message may still claim.
+    left: usize,
+}
+
+impl<N: Iterator<Item = (i64, i64)>, B: Iterator<Item = (i64, i64)>> Walk<'_, N, B> {
+    /// Checks one array and its children; returns its length.
+    fn array(&mut self, data_type: &DataType) -> Result<usize, DecodeError> {
+        use DataType::*;
+        let (length, nulls) =
+            self.nodes.next().ok_or_else(|| DecodeError::Malformed("a node is missing".to_owned()))?;
+        if !(0..=i64::from(i32::MAX)).contains(&length) || !(0..=length).contains(&nulls) {
+            return Err(DecodeError::Malformed(format!("an array of {length} values with {nulls} nulls")));
+        }
+        let length = length as usize;
+        if matches!(data_type, Null) {
+            return Ok(length);
+        }
+        let validity = self.buffer()?;
+        if nulls > 0 && validity < length.div_ceil(8) {
+            return Err(DecodeError::Malformed(format!("{validity} bytes of validity for {length} values")));
+        }
+        match data_type {
+            Utf8 | Binary | LargeUtf8 | LargeBinary => {
+                self.buffer()?;
+                self.buffer()?;
+            }
+            List(field) | LargeList(field) | Map(field, _) => {
+                self.buffer()?;
+                self.array(field.data_type())?;
+            }
+            FixedSizeList(field, _) => {
+                self.array(field.data_type())?;
+            }
+            Struct(fields) => {
+                for field in fields {
+                    let child = self.array(field.data_type())?;
+                    if child != length {
+                        return Err(DecodeError::Malformed(format!("a field of {child} values in {length} structs")));
+                    }
+                }
+            }
+            Boolean | FixedSizeBinary(_) => {
+                self.buffer()?;
+            }
+            other if other.is_primitive() => {
+                self.buffer()?;
+            }
+            other => return Err(DecodeError::Malformed(format!("blocks have no columns of type {other}"))),
+        }
+        Ok(length)
+    }
+
+    /// Checks one buffer's place and what it claims to expand to; returns its raw length.
+    fn buffer(&mut self) -> Result<usize, DecodeError> {
+        let (offset, length) =
+            self.buffers.next().ok_or_else(|| DecodeError::Malformed("a buffer is missing".to_owned()))?;
+        let outside =
+            || DecodeError::Malformed(format!("a buffer at {offset} of {length} bytes lies outside the body"));
+        let start = usize::try_from(offset).map_err(|_| outside())?;
+        let end = usize::try_from(length).ok().and_then(|l| start.checked_add(l)).ok_or_else(outside)?;
+        let stored = self.body.get(start..end).ok_or_else(outside)?;
+        let raw = if self.compressed { expanded_len(stored)? } else { stored.len() };
+        self.left = self
+            .left
+            .checked_sub(raw)
+            .ok_or_else(|| DecodeError::Malformed("its buffers claim more bytes than a message may have".to_owned()))?;
+        Ok(raw)
+    }
+}
+
+/// LZ4 cannot expand further than this.
+const MAX_EXPANSION: usize = 255;
+
+/// The raw length that a compressed buffer's prefix claims.
+fn expanded_len(stored: &[u8]) -> Result<usize, DecodeError> {
+    if stored.is_empty() {
+        return Ok(0);
+    }
+    let bad =
+        || DecodeError::Malformed(format!("a compressed buffer of {} bytes with a wrong length prefix", stored.len()));
+    let (prefix, data) = stored.split_first_chunk::<8>().ok_or_else(bad)?;
+    match i64::from_le_bytes(*prefix) {
+        -1 => Ok(data.len()),
+        claimed => {
+            let claimed = usize::try_from(claimed).map_err(|_| bad())?;
+            if claimed > data.len().saturating_mul(MAX_EXPANSION) { Err(bad()) } else { Ok(claimed) }
+        }
+    }
+}

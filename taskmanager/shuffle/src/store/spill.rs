@@ -1,0 +1,125 @@
+//! The file that the spilled blocks of one map output are appended to.
+//!
+//! Guarantees that a reader holding the file can read it to its end even after the output was released: the file goes with the
+//! last of its holders. The index is in memory alone: losing the process loses the memory half
+//! of the output as well, so nothing reads these files later.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arrow::array::RecordBatch;
+use arrow::buffer::Buffer;
+use arrow::datatypes::SchemaRef;
+use parking_lot::Mutex;
+use thalweg_types::Interval;
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::codec::{Limits, Message, decode};
+use crate::error::{Error, io};
+use crate::partition::MAX_BLOCK_ROWS;
+
+/// One message in a spill file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Chunk {
+    /// Which rows of the block it was made of.
+    pub rows: Interval<usize>,
+    offset: u64,
+    header_len: usize,
+    body_len: usize,
+    /// xxh3-64 over header and body.
+    checksum: u64,
+    /// Bytes the message may decode to.
+    raw_limit: usize,
+}
+
+#[derive(Debug)]
+pub(crate) struct SpillFile {
+    path: PathBuf,
+    file: File,
+    len: Mutex<u64>,
+    /// Bytes in all files of the store.
+    disk: Arc<AtomicU64>,
+}
+
+impl SpillFile {
+    pub fn create(path: PathBuf, disk: Arc<AtomicU64>) -> Result<Self, Error> {
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .open(&path)
+            .map_err(io("create spill file", &path))?;
+        Ok(Self { path, file, len: Mutex::new(0), disk })
+    }
+
+    pub fn len(&self) -> u64 {
+        *self.len.lock()
+    }
+
+    /// Appends a message holding `rows` of some block of `raw_bytes`. After a failure the next append writes over the torso.
+    pub fn append(&self, message: &Message, rows: Interval<usize>, raw_bytes: usize) -> Result<Chunk, Error> {
+        let mut bytes = Vec::with_capacity(message.header.len() + message.body.len());
+        bytes.extend_from_slice(&message.header);
+        bytes.extend_from_slice(&message.body);
+        let mut len = self.len.lock();
+        self.file.write_all_at(&bytes, *len).map_err(io("write spill file", &self.path))?;
+        let chunk = Chunk {
+            rows,
+            offset: *len,
+            header_len: message.header.len(),
+            body_len: message.body.len(),
+            checksum: xxh3_64(&bytes),
+            raw_limit: raw_bytes,
+        };
+        *len += bytes.len() as u64;
+        self.disk.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        Ok(chunk)
+    }
+
+    /// Reads a message back. The error says what is wrong with it, in the words of a lost block.
+    pub fn read(&self, chunk: &Chunk, schema: &SchemaRef) -> Result<RecordBatch, String> {
+        let mut bytes = vec![0u8; chunk.header_len + chunk.body_len];
+        self.file
+            .read_exact_at(&mut bytes, chunk.offset)
+            .map_err(|e| format!("cannot read {} bytes at {} of {:?}: {e}", bytes.len(), chunk.offset, self.path))?;
+        if xxh3_64(&bytes) != chunk.checksum {
+            return Err(format!("checksum mismatch at {} of {:?}", chunk.offset, self.path));
+        }
+        let buffer = Buffer::from_vec(bytes);
+        let limits = Limits { rows: MAX_BLOCK_ROWS, raw_bytes: chunk.raw_limit, compressed: true };
+        let body = buffer.slice(chunk.header_len);
+        let batch = decode(&buffer[..chunk.header_len], &body, schema, limits)
+            .map_err(|e| format!("cannot decode the block at {} of {:?}: {}", chunk.offset, self.path, chain(&e)))?;
+        match batch.num_rows() == chunk.rows.end - chunk.rows.start {
+            true => Ok(batch),
+            false => Err(format!("the block at {} of {:?} has another row count", chunk.offset, self.path)),
+        }
+    }
+}
+
+/// An error with its sources, for the text of a lost block.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(source) = next {
+        text.push_str(": ");
+        text.push_str(&source.to_string());
+        next = source.source();
+    }
+    text
+}
+
+impl Drop for SpillFile {
+    fn drop(&mut self) {
+        self.disk.fetch_sub(*self.len.get_mut(), Ordering::Relaxed);
+        // gone already when the store's directory was removed first
+        if let Err(error) = std::fs::remove_file(&self.path)
+            && error.kind() != std::io::ErrorKind::NotFound
+        {
+            tracing::warn!(path = %self.path.display(), %error, "cannot remove spill file");
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! The attempts that run now, and what the JobManager told us about their jobs.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use bytes::Bytes;
+use thalweg_graph::{Placement, TaskSpec};
+use thalweg_rpc::link::FromTaskManager;
+use thalweg_shuffle::ReadContext;
+use thalweg_types::{
+    AttemptId, ErrorKind, ExchangeKey, FailureCause, JobId, LeaderEpoch, StageKey, TaskManagerId,
+};
+use tokio::runtime::Handle;
+use tokio::sync::mpsc;
+use tokio::task::AbortHandle;
+use tracing::{debug, warn};
+
+use crate::busy::Busy;
+use crate::inputs::{AttemptInputs, Placements};
+use crate::shared::Shared;
+use crate::splits::{AttemptSplits, SplitRequests};
+use crate::task::{Attempt, TaskProgress};
+
+/// Versions of a placement kept: the current one, and those that cancelled attempts may still refer to.
+const KEPT_PLACEMENTS: usize = 4;
+
+struct StageFragment {
+    bytes: Bytes,
+    batch_size: usize,
+}
+
+struct Running {
+    abort: AbortHandle,
+    progress: Arc<TaskProgress>,
+    reported: (u64, u64),
+}
+
+/// State of one link; dropped with it, which cancels every attempt.
+pub struct Attempts {
+    shared: Arc<Shared>,
+    context: ReadContext,
+    epoch: LeaderEpoch,
+    cpu: Handle,
+    link: mpsc::Sender<FromTaskManager>,
+    requests: Arc<SplitRequests>,
+    stages: HashMap<StageKey, StageFragment>,
+    placements: HashMap<ExchangeKey, Vec<Arc<Placement>>>,
+    addresses: HashMap<TaskManagerId, String>,
+    running: HashMap<AttemptId, Running>,
+    ended: mpsc::UnboundedSender<AttemptId>,
+}
+
+impl Attempts {
+    /// `ended` is told of every attempt whose future is over, so that its entry goes.
+    pub fn new(
+        shared: Arc<Shared>,
+        context: ReadContext,
+        epoch: LeaderEpoch,
+        cpu: Handle,
+        link: mpsc::Sender<FromTaskManager>,
+        ended: mpsc::UnboundedSender<AttemptId>,
+    ) -> Self {
+        Self {
+            shared,
+            context,
+            epoch,
+            cpu,
+            link,
+            requests: Arc::default(),
+            stages: HashMap::new(),
+            placements: HashMap::new(),
+            addresses: HashMap::new(),
+            running: HashMap::new(),
+            ended,
+        }
+    }
+
+    pub fn stage(&mut self, key: StageKey, bytes: Bytes, settings: &[(String, String)]) {
+        let setting = |name: &str| settings.iter().find(|(k, _)| k == name).map(|(_, v)| v.as_str());
+        let batch_size = setting("batch-size").and_then(|v| v.parse().ok()).unwrap_or(8192);
+        self.stages.insert(key, StageFragment { bytes, batch_size });
+    }
+
+    pub fn place(&mut self, job: JobId, placement: Arc<Placement>, addresses: Vec<(TaskManagerId, String)>) {
+        self.addresses.extend(addresses);
+        let versions = self.placements.entry(ExchangeKey { job, exchange: placement.exchange }).or_default();
+        if versions.len() == KEPT_PLACEMENTS {
+            versions.remove(0);
+        }
+        versions.push(placement);
+    }
+
+    pub fn answer(&self, request: u64, split: Option<(u32, Bytes)>) {
+        self.requests.answer(request, split);
+    }
+
+    /// Starts an attempt. An order of another leader, or the same order again, changes nothing; one that cannot be followed is
+    /// answered with a failure.
+    pub async fn deploy(&mut self, spec: TaskSpec, exact: Vec<Vec<Bytes>>) {
+        let attempt = spec.attempt;
+        if spec.epoch != self.epoch || self.running.contains_key(&attempt) {
+            warn!(%attempt, epoch = spec.epoch.0, "refused a stale order to run");
+            return;
+        }
+        match self.prepare(spec, exact) {
+            Ok(prepared) => self.start(attempt, prepared),
+            Err(cause) => {
+                // the link's owner notices a closed link by itself
+                let _ = self.link.send(FromTaskManager::Failed { attempt, cause }).await;
+            }
+        }
+    }
+
+    fn prepare(&self, spec: TaskSpec, exact: Vec<Vec<Bytes>>) -> Result<Attempt, FailureCause> {
+        let task = spec.attempt.task;
+        let stage = self.stages.get(&StageKey { job: task.job, stage: task.stage }).ok_or_else(|| {
+            let message = format!("the operators of stage {} never arrived", task.stage);
+            FailureCause::Task { kind: ErrorKind::Internal, message }
+        })?;
+        let placements = Placements { versions: &self.placements, addresses: &self.addresses };
+        let broadcasts = Arc::clone(&self.shared.broadcasts);
+        let of = (task.job, self.epoch);
+        let inputs = AttemptInputs::new(self.context.clone(), broadcasts, of, &spec.inputs, &placements)?;
+        let splits = AttemptSplits::new(
+            spec.attempt,
+            spec.splits.clone(),
+            exact,
+            Arc::clone(&self.requests),
+            self.link.clone(),
+        )?;
+        Ok(Attempt {
+            fragment: stage.bytes.clone(),
+            batch_size: stage.batch_size,
+            inputs: Arc::new(inputs),
+            splits: Arc::new(splits),
+            progress: Arc::default(),
+            shared: Arc::clone(&self.shared),
+            spec,
+        })
+    }
+
+    fn start(&mut self, attempt: AttemptId, prepared: Attempt) {
+        debug!(%attempt, "deploying");
+        let progress = Arc::clone(&prepared.progress);
+        let busy = Busy::new(prepared.run(), Arc::clone(&progress.busy_nanos));
+        let work = self.cpu.spawn(busy);
+        let abort = work.abort_handle();
+        let (link, ended) = (self.link.clone(), self.ended.clone());
+        tokio::spawn(async move {
+            let report = match work.await {
+                Ok(report) => Some(report),
+                Err(error) if error.is_panic() => {
+                    let message = format!("the task panicked: {}", panic_text(error.into_panic()));
+                    let cause = FailureCause::Task { kind: ErrorKind::Internal, message };
+                    Some(FromTaskManager::Failed { attempt, cause })
+                }
+                Err(_) => None,
+            };
+            // the entry goes first: the next order may come as soon as the report is out
+            let _ = ended.send(attempt);
+            if let Some(report) = report {
+                let _ = link.send(report).await;
+            }
+        });
+        self.running.insert(attempt, Running { abort, progress, reported: (0, 0) });
+    }
+
+    pub fn ended(&mut self, attempt: AttemptId) {
+        self.running.remove(&attempt);
+    }
+
+    pub fn cancel(&mut self, attempt: AttemptId) {
+        if let Some(running) = self.running.remove(&attempt) {
+            debug!(%attempt, "cancelling");
+            running.abort.abort();
+        }
+    }
+
+    pub fn release_exchange(&mut self, exchange: ExchangeKey) {
+        self.placements.remove(&exchange);
+        self.shared.broadcasts.release_exchange(exchange);
+        self.shared.store.release_exchange(exchange);
+    }
+
+    pub fn release_job(&mut self, job: JobId) {
+        let of_job: Vec<_> = self.running.keys().filter(|a| a.task.job == job).copied().collect();
+        for attempt in of_job {
+            self.cancel(attempt);
+        }
+        self.stages.retain(|stage, _| stage.job != job);
+        self.placements.retain(|exchange, _| exchange.job != job);
+        self.shared.broadcasts.release_job(job);
+        self.shared.store.release_job(job);
+    }
+
+    /// Messages for the attempts whose totals grew since the last call.
+    pub fn progress(&mut self) -> Vec<FromTaskManager> {
+        let mut messages = Vec::new();
+        for (attempt, running) in &mut self.running {
+            let rows = running.progress.rows.load(Ordering::Relaxed);
+            let busy = running.progress.busy_nanos.load(Ordering::Relaxed);
+            // an operator that only consumes (a build side, a sort) makes progress too
+            if (rows, busy) != running.reported {
+                running.reported = (rows, busy);
+                messages.push(FromTaskManager::Progress { attempt: *attempt, rows, bytes: busy });
+            }
+        }
+        messages
+    }
+}
+
+impl Drop for Attempts {
+    fn drop(&mut self) {
+        for running in self.running.values() {
+            running.abort.abort();
+        }
+    }
+}
+
+fn panic_text(payload: Box<dyn std::any::Any + Send>) -> String {
+    match payload.downcast::<String>() {
+        Ok(text) => *text,
+        Err(payload) => payload.downcast_ref::<&str>().map_or_else(|| "no message".to_owned(), |s| (*s).to_owned()),
+    }
+}
