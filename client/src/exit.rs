@@ -3,6 +3,7 @@
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use thalweg_client::format::WriteError;
 use thalweg_client::{Error, ErrorKind, chain};
@@ -18,6 +19,7 @@ const USAGE: u8 = 2;
 const NO_CLUSTER: u8 = 3;
 
 #[derive(Debug, thiserror::Error)]
+#[cfg_attr(not(feature = "server"), allow(dead_code, reason = "some can only happen to daemons"))]
 pub enum CliError {
     #[error(transparent)]
     Client(#[from] Error),
@@ -55,6 +57,8 @@ pub enum CliError {
     Output(#[source] io::Error),
     #[error("a value cannot be printed")]
     Value(#[source] Box<dyn std::error::Error + Send + Sync>),
+    #[error("the {task_managers} taskmanagers did not register within {waited:?}: the log says why")]
+    NotRegistered { task_managers: u32, waited: Duration },
     /// A daemon could not start or stop.
     #[error(transparent)]
     Daemon(Box<dyn std::error::Error + Send + Sync>),
@@ -84,6 +88,7 @@ impl CliError {
             | CliError::JobEnded { .. }
             | CliError::Output(_)
             | CliError::Value(_)
+            | CliError::NotRegistered { .. }
             | CliError::Daemon(_) => FAILED,
         }
     }

@@ -6,6 +6,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::future::join_all;
 use thalweg_config::{Config, PortRange, Role, default_process_size};
@@ -18,6 +19,8 @@ use crate::args::{DaemonArgs, Settings};
 use crate::commands::connect::address_of;
 use crate::exit::CliError;
 
+/// How long the TaskManagers of an embedded cluster may take to register; it is a matter of milliseconds.
+const REGISTRATION: Duration = Duration::from_secs(30);
 const LOOPBACK: &str = "127.0.0.1";
 
 /// `thalweg jobmanager`
@@ -106,12 +109,29 @@ impl Embedded {
             TaskManager::start(Arc::clone(&config), options)
         });
         let started: Result<Vec<_>, _> = join_all(starts).await.into_iter().collect();
-        match started {
-            Ok(task_managers) => Ok((Self { jobmanager, task_managers }, config)),
+        let task_managers = match started {
+            Ok(task_managers) => task_managers,
             Err(error) => {
                 jobmanager.shutdown().await;
-                Err(CliError::start(error))
+                return Err(CliError::start(error));
             }
+        };
+        let cluster = Self { jobmanager, task_managers };
+        match cluster.complete(size.task_managers, config.taskmanager.slots).await {
+            Ok(()) => Ok((cluster, config)),
+            Err(error) => {
+                cluster.shutdown().await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Returns when all TaskManagers are registered, so that the first query sees all slots.
+    async fn complete(&self, task_managers: u32, slots: u32) -> Result<(), CliError> {
+        let complete = self.jobmanager.wait_for_cluster(|cluster| cluster.slots >= task_managers * slots);
+        match tokio::time::timeout(REGISTRATION, complete).await {
+            Ok(registered) => registered.map(|_| ()).map_err(CliError::start),
+            Err(_) => Err(CliError::NotRegistered { task_managers, waited: REGISTRATION }),
         }
     }
 

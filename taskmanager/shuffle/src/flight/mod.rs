@@ -11,7 +11,7 @@ mod server;
 mod ticket;
 mod wire;
 
-pub use channels::{ChannelOptions, DataChannels, NetworkBudget, Reservation};
+pub use channels::{ChannelError, ChannelOptions, DataChannels, NetworkBudget, Reservation};
 pub use client::{FetchError, FetchItem, FetchStream, fetch};
 pub use server::{ExchangeService, ServerOptions};
 pub use ticket::{Ticket, TicketError, TicketKey};

@@ -182,6 +182,11 @@ impl ExchangeStore {
         self.release(|key| key.job == job);
     }
 
+    /// Forgets everything: whoever asked for these outputs is gone.
+    pub fn clear(&self) {
+        self.release(|_| true);
+    }
+
     fn release(&self, matches: impl Fn(ExchangeKey) -> bool) {
         let mut released = Vec::new(); // dropped after the lock: it unlinks files
         let mut state = self.state.lock();
@@ -286,7 +291,10 @@ impl Drop for ExchangeStore {
     fn drop(&mut self) {
         self.evictor.stop();
         for dir in &self.dirs {
-            if let Err(error) = std::fs::remove_dir_all(dir) {
+            // gone already when the process's work directory was removed first
+            if let Err(error) = std::fs::remove_dir_all(dir)
+                && error.kind() != std::io::ErrorKind::NotFound
+            {
                 tracing::warn!(dir = %dir.display(), %error, "cannot remove spill directory");
             }
         }
