@@ -6,6 +6,9 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .PHONY: help quickstart test lint duplicates bench bench-peers fuzz image compose-test clean prerequisites python
 
+# The benchmarks leave nothing in the source tree.
+export PYTHONDONTWRITEBYTECODE := 1
+
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)
 # In `make fuzz`: cases per property, and sets of tables for random queries (25 queries each).
 CASES ?= 5000
