@@ -6,9 +6,13 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .PHONY: help quickstart test lint duplicates bench bench-peers fuzz image compose-test clean prerequisites python
 
+# The benchmarks leave nothing in the source tree.
+export PYTHONDONTWRITEBYTECODE := 1
+
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)
-# Cases per property in `make fuzz`.
+# In `make fuzz`: cases per property, and sets of tables for random queries (25 queries each).
 CASES ?= 5000
+SEEDS ?= 100
 # Arguments for the benchmarks: make bench BENCH='--sf 1 --pairs 5'
 BENCH ?=
 PEERS ?=
@@ -62,8 +66,10 @@ bench: prerequisites python ## TPC-H against in-process DataFusion in pairs, lat
 bench-peers: prerequisites python ## One pass of Sail, Spark, DuckDB and DataFusion over the same files (PEERS='--engines sail').
 	python3 integration-tests/bench/peers.py $(PEERS)
 
-fuzz: prerequisites ## The property tests with many more cases (CASES=5000).
+fuzz: prerequisites ## Property tests with many more cases, random queries against one task (CASES=5000 SEEDS=100).
+	cargo build --workspace --bin thalweg
 	PROPTEST_CASES=$(CASES) cargo test --workspace --lib
+	RANDOM_SEEDS=$(SEEDS) RANDOM_FROM=$${RANDOM_FROM:-$$(date +%s)} cargo test --workspace --test it random_queries
 
 image: prerequisites ## Builds the container image thalweg:latest.
 	deploy/image.sh

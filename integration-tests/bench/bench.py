@@ -18,7 +18,7 @@ import sys
 import time
 
 from engines import Failed, InProcess, Thalweg
-from measure import Usage, anonymous_mb
+from measure import Usage, anonymous_mb, clean_up_when_told_to_end
 from prepare import binaries, equal, place, python_with, reference_answers, tpch_files
 
 
@@ -158,6 +158,7 @@ def run(args, root, report):
 
 def main():
     args = arguments()
+    clean_up_when_told_to_end()
     root = place()
     report = {"sf": args.sf, "pairs": args.pairs, "started": datetime.datetime.now().isoformat(timespec="seconds"), "queries": {}}
     try:

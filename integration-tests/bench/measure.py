@@ -4,8 +4,10 @@ CPU is user plus system time of a process and its descendants; memory is the hig
 100 ms. Seconds and megabytes (2^20 bytes) throughout.
 """
 import os
+import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
 
@@ -113,6 +115,11 @@ def end(processes):
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+
+
+def clean_up_when_told_to_end():
+    """SIGTERM becomes an exit, so that `finally` blocks end the engines."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
 
 
 def free_port():

@@ -15,6 +15,7 @@ import sys
 
 from bench import timed
 from engines import Failed, InProcess, Sail, Spark, Thalweg
+from measure import clean_up_when_told_to_end
 from prepare import binaries, equal, place, python_with, reference_answers, tpch_files
 
 
@@ -92,6 +93,7 @@ def table(report):
 
 def main():
     args = arguments()
+    clean_up_when_told_to_end()
     root = place()
     base = python_with(root, "base")
     target = binaries()

@@ -28,6 +28,18 @@ pub fn write_parquet(dir: &Path, rows: i64, files: i64, columns: &[(&str, fn(i64
     }
 }
 
+/// Writes the rows as `files` parquet files of about equal length.
+pub fn write_batch(dir: &Path, rows: &RecordBatch, files: usize) {
+    std::fs::create_dir_all(dir).expect("the data directory can be made");
+    for part in 0..files {
+        let (from, to) = (rows.num_rows() * part / files, rows.num_rows() * (part + 1) / files);
+        let file = File::create(dir.join(format!("part-{part}.parquet"))).expect("a new file");
+        let mut writer = ArrowWriter::try_new(file, rows.schema(), None).expect("a parquet schema");
+        writer.write(&rows.slice(from, to - from)).expect("rows can be written");
+        writer.close().expect("the file can be closed");
+    }
+}
+
 fn batch(from: i64, to: i64, columns: &[(&str, fn(i64) -> i64)]) -> RecordBatch {
     let arrays = columns.iter().map(|(name, value)| {
         let array: ArrayRef = Arc::new(Int64Array::from_iter_values((from..to).map(value)));

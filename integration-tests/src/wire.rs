@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use arrow::record_batch::RecordBatch;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
+use arrow_flight::flight_service_client::FlightServiceClient;
 use arrow_flight::{FlightClient, Ticket};
 use futures::TryStreamExt;
 use thalweg_proto::v1::cluster_service_client::ClusterServiceClient;
@@ -26,6 +27,8 @@ use crate::csv::Table;
 
 /// For one unary call.
 const CALL_LIMIT: Duration = Duration::from_secs(30);
+/// Largest message taken, bytes: more than any batch of a test's result.
+const MAX_MESSAGE: usize = 256 << 20;
 /// For a whole result, its job included.
 const RESULT_LIMIT: Duration = Duration::from_secs(300);
 
@@ -111,7 +114,8 @@ impl Wire {
     pub fn batches(&self, ticket: &[u8]) -> Result<Vec<RecordBatch>, String> {
         let ticket = Ticket { ticket: ticket.to_vec().into() };
         let reading = async {
-            let mut client = FlightClient::new(self.channel.clone());
+            let inner = FlightServiceClient::new(self.channel.clone()).max_decoding_message_size(MAX_MESSAGE);
+            let mut client = FlightClient::new_from_inner(inner);
             let mut stream = client.do_get(ticket).await.map_err(|e| error_text(&e))?;
             let mut batches = Vec::new();
             while let Some(batch) = stream.try_next().await.map_err(|e| error_text(&e))? {

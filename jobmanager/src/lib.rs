@@ -67,7 +67,8 @@ impl JobManager {
     /// Binds the ports and starts. The caller has checked what the configuration exposes.
     pub async fn start(config: Arc<Config>, options: StartOptions) -> Result<JobManager, Error> {
         let access = access_rules(&config, options)?;
-        let rpc = bind("jobmanager.bind-host", &config.jobmanager.bind_host, "jobmanager.rpc.port", rpc_ports(&config)).await?;
+        let rpc = bind("jobmanager.bind-host", &config.jobmanager.bind_host, "jobmanager.rpc.port", rpc_ports(&config))
+            .await?;
         let rest = bind("rest.bind-address", &config.rest.bind_address, "rest.port", config.rest.port).await?;
         let (rpc_address, rest_address) = (local_address(&rpc)?, local_address(&rest)?);
 
@@ -187,8 +188,7 @@ async fn bind(host_key: &'static str, host: &str, key: &'static str, ports: Port
             Err(source) => last = Some((port, source)),
         }
     }
-    let (port, source) =
-        last.unwrap_or_else(|| (ports.first, std::io::Error::other("the range of ports is empty")));
+    let (port, source) = last.unwrap_or_else(|| (ports.first, std::io::Error::other("the range of ports is empty")));
     Err(Error::Bind { address: format!("{host}:{port}"), host_key, key, source })
 }
 

@@ -41,7 +41,10 @@ fn router(driver: Driver, token: RequireToken) -> Router {
         .route_layer(axum::middleware::from_fn_with_state(rest.clone(), authorize))
         .route("/health", get(async || Json(json!({ "status": "serving" }))))
         .fallback(async || {
-            Failure(Problem::NotFound { what: "page, try /overview, /jobs, /jobs/{id} or /health".into(), id: String::new() })
+            Failure(Problem::NotFound {
+                what: "page, try /overview, /jobs, /jobs/{id} or /health".into(),
+                id: String::new(),
+            })
         })
         .with_state(rest)
 }
@@ -86,9 +89,9 @@ async fn jobs(State(rest): State<Rest>) -> Result<Json<Value>, Failure> {
 }
 
 async fn job(State(rest): State<Rest>, Path(id): Path<String>) -> Result<Json<Value>, Failure> {
-    let id: JobId = id.parse().map_err(|error: thalweg_types::ParseIdError| {
-        Problem::InvalidArgument { message: error.to_string() }
-    })?;
+    let id: JobId = id
+        .parse()
+        .map_err(|error: thalweg_types::ParseIdError| Problem::InvalidArgument { message: error.to_string() })?;
     let details = rest.driver.job(id).await?;
     let clock: WallClock = rest.driver.wall_clock();
     let job = job_response(&details.brief, &details.view, &details.plan, clock);
@@ -117,9 +120,9 @@ async fn job(State(rest): State<Rest>, Path(id): Path<String>) -> Result<Json<Va
             })).collect::<Vec<_>>(),
         })
     });
-    let decisions = job.decisions.iter().map(|d| {
-        json!({ "at_ms": d.at_ms, "stage": d.stage, "rule": d.rule, "measured": d.measured, "outcome": d.outcome })
-    });
+    let decisions = job.decisions.iter().map(
+        |d| json!({ "at_ms": d.at_ms, "stage": d.stage, "rule": d.rule, "measured": d.measured, "outcome": d.outcome }),
+    );
     Ok(Json(json!({
         "summary": job.summary.as_ref().map(summary),
         "stages": stages.collect::<Vec<_>>(),

@@ -25,12 +25,8 @@ fn stage(id: u32, splits: u32, inputs: &[u32], parallelism: Parallelism) -> Stag
         0 => vec![],
         n => vec![Source { name: "t".into(), splits: (0..n).map(split).collect() }],
     };
-    let input = |x: &u32| StageInput {
-        exchange: ExchangeId(*x),
-        role: InputRole::Probe,
-        type_number: 0,
-        per_map: false,
-    };
+    let input =
+        |x: &u32| StageInput { exchange: ExchangeId(*x), role: InputRole::Probe, type_number: 0, per_map: false };
     Stage {
         id: StageId(id),
         name: format!("stage {id}"),
@@ -61,10 +57,7 @@ pub fn scan(parallelism: u32) -> Arc<PlanTemplate> {
 /// A scan by `maps` tasks, hashed to `reducers`.
 pub fn aggregate(maps: u32, reducers: u32) -> Arc<PlanTemplate> {
     let template = PlanTemplate {
-        stages: vec![
-            stage(0, maps, &[], Parallelism::Fixed(maps)),
-            stage(1, 0, &[0], Parallelism::Fixed(reducers)),
-        ],
+        stages: vec![stage(0, maps, &[], Parallelism::Fixed(maps)), stage(1, 0, &[0], Parallelism::Fixed(reducers))],
         exchanges: vec![
             exchange(0, Some(1), ExchangeKind::Hash { subpartitions: 8 }),
             exchange(1, None, ExchangeKind::Result),

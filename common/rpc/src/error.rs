@@ -40,7 +40,9 @@ pub enum Problem {
     JobFailed { job: JobId, failure: JobFailure },
     #[error("job {job} was cancelled")]
     JobCancelled { job: JobId },
-    #[error("the result of job {job} is larger than client.result.max-size ({limit} bytes): add a LIMIT or raise the option")]
+    #[error(
+        "the result of job {job} is larger than client.result.max-size ({limit} bytes): add a LIMIT or raise the option"
+    )]
     ResultTooLarge { job: JobId, limit: u64 },
     #[error("the result of job {job} is gone: it was read already, or its time to live (client.result.ttl) is over")]
     ResultGone { job: JobId },
@@ -77,7 +79,9 @@ impl Problem {
     fn code(&self) -> Code {
         match self {
             Problem::Unauthenticated { .. } => Code::Unauthenticated,
-            Problem::InvalidArgument { .. } | Problem::Statement { .. } | Problem::Setting { .. } => Code::InvalidArgument,
+            Problem::InvalidArgument { .. } | Problem::Statement { .. } | Problem::Setting { .. } => {
+                Code::InvalidArgument
+            }
             Problem::NotFound { .. } | Problem::ResultGone { .. } => Code::NotFound,
             Problem::Limit { .. } => Code::ResourceExhausted,
             Problem::JobFailed { .. } => Code::FailedPrecondition,

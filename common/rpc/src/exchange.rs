@@ -65,7 +65,8 @@ pub struct MessageInfo {
 impl MessageInfo {
     /// Version (1 byte), kind (1), end of map (1), zero (1), map (4), attempt (4), rows (4), checksum (8); little-endian.
     pub fn parse(app_metadata: &[u8]) -> Result<Self, Malformed> {
-        let wrong = |found: String| Malformed::Value { field: "app_metadata", found, expected: "a message of the shuffle" };
+        let wrong =
+            |found: String| Malformed::Value { field: "app_metadata", found, expected: "a message of the shuffle" };
         let bytes: &[u8; INFO_LEN] =
             app_metadata.try_into().map_err(|_| wrong(format!("{} bytes", app_metadata.len())))?;
         let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);

@@ -13,6 +13,6 @@ pub mod views;
 
 pub use auth::{RequireToken, SendToken};
 pub use channel::{ClientChannel, MAX_MESSAGE, client_channel, connect};
-pub use exchange::{ExchangeTicket, MessageInfo};
 pub use error::{KIND_KEY, Malformed, Problem, RpcError};
+pub use exchange::{ExchangeTicket, MessageInfo};
 pub use ticket::{ResultTicket, TicketError, TicketKey};

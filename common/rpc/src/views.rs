@@ -6,9 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use thalweg_core::{
-    AttemptState, AttemptView, Decision, JobState, JobView, StageProgress, StageView, Time,
-};
+use thalweg_core::{AttemptState, AttemptView, Decision, JobState, JobView, StageProgress, StageView, Time};
 use thalweg_graph::OperatorMetrics;
 use thalweg_proto::v1;
 use thalweg_types::{JobId, StageId};

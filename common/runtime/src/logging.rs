@@ -28,7 +28,9 @@ impl FromStr for LogFormat {
 pub enum LoggingError {
     #[error("log format {0:?} is unknown: expected text or json")]
     Format(String),
-    #[error("log level {level:?} is not understood: expected error, warn, info, debug, trace or a list of target=level")]
+    #[error(
+        "log level {level:?} is not understood: expected error, warn, info, debug, trace or a list of target=level"
+    )]
     Level {
         level: String,
         #[source]
@@ -40,8 +42,7 @@ pub enum LoggingError {
 
 /// Sets up logging for the process; once. `level` is a level, or a list such as `info,thalweg_jobmanager=debug`.
 pub fn init_logging(level: &str, format: LogFormat) -> Result<(), LoggingError> {
-    let filter =
-        EnvFilter::try_new(level).map_err(|source| LoggingError::Level { level: level.to_owned(), source })?;
+    let filter = EnvFilter::try_new(level).map_err(|source| LoggingError::Level { level: level.to_owned(), source })?;
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     match format {
         LogFormat::Text => builder.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).try_init(),

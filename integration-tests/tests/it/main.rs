@@ -9,5 +9,6 @@ mod hostile;
 mod kills;
 mod lifecycle;
 mod partial_loss;
+mod random_queries;
 mod tpch_local;
 mod tpch_processes;

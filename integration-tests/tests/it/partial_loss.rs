@@ -60,6 +60,9 @@ fn only_lost_output_is_made_again() {
 
     let repeated = faults::repeated_tasks(&struck.job);
     assert!(!repeated.is_empty(), "a TaskManager was lost, but nothing was made again");
+    let attempts = struck.job.stages.iter().flat_map(|s| &s.attempts);
+    let reset = attempts.filter(|a| a.task_manager == struck.victim && a.state == "reset").count();
+    assert!(reset > 0, "output of {} is lost, but no attempt on it says so", struck.victim);
     // A map that finished on the survivor keeps its output.
     for stage in &struck.job.stages {
         let lost: BTreeSet<u32> =

@@ -17,8 +17,8 @@ use super::jobs::{JobEntry, Jobs};
 use super::task_managers::TaskManagers;
 use super::timers::{Timer, Timers};
 use super::{
-    Arrival, ClusterSize, Command, DriverOptions, HISTORY, JobDetails, MAX_JOBS, MAX_TASK_MANAGERS, Overview, RecordLog,
-    ResultState, Submission, TaskManagerInfo, Watch,
+    Arrival, ClusterSize, Command, DriverOptions, HISTORY, JobDetails, MAX_JOBS, MAX_TASK_MANAGERS, Overview,
+    RecordLog, ResultState, Submission, TaskManagerInfo, Watch,
 };
 
 pub(super) struct DriverTask {

@@ -202,13 +202,7 @@ async fn wrong_registrations_are_refused() {
     let _tm = rig.tm("a", 1, 1).await;
     let other_release = match registration("b", 1, 1, "localhost:1") {
         FromTaskManager::Register {
-            resource,
-            incarnation,
-            data_address,
-            slots,
-            managed_memory,
-            slot_memory,
-            ..
+            resource, incarnation, data_address, slots, managed_memory, slot_memory, ..
         } => FromTaskManager::Register {
             resource,
             incarnation,

@@ -16,9 +16,8 @@ pub(super) enum Timer {
 impl Timer {
     fn job(self) -> JobId {
         match self {
-            Timer::Core(TimerId::SlotRequest(job) | TimerId::Stall(job) | TimerId::Backoff(job)) | Timer::ResultTtl(job) => {
-                job
-            }
+            Timer::Core(TimerId::SlotRequest(job) | TimerId::Stall(job) | TimerId::Backoff(job))
+            | Timer::ResultTtl(job) => job,
         }
     }
 }

@@ -127,8 +127,7 @@ fn schema_bytes(schema: &Schema) -> Result<Bytes, Problem> {
 /// A batch as an IPC stream.
 fn stream_bytes(schema: &SchemaRef, batch: &arrow::array::RecordBatch) -> Result<Bytes, Problem> {
     let mut out = Vec::new();
-    let mut writer =
-        arrow_ipc::writer::StreamWriter::try_new(&mut out, schema).map_err(|error| internal(&error))?;
+    let mut writer = arrow_ipc::writer::StreamWriter::try_new(&mut out, schema).map_err(|error| internal(&error))?;
     writer.write(batch).and_then(|()| writer.finish()).map_err(|error| internal(&error))?;
     drop(writer);
     Ok(out.into())

@@ -106,8 +106,9 @@ impl Relay {
         mut result: ResultHandle,
         tx: &mpsc::Sender<Result<FlightData, Status>>,
     ) -> Result<(), Broken> {
-        let mut out = Outgoing { job, result: &result.schema.clone(), limit: result.max_size, sent: 0, types: None, tx };
-        let mut maps = ready(job, &mut result.state, None).await?;
+        let mut out =
+            Outgoing { job, result: &result.schema.clone(), limit: result.max_size, sent: 0, types: None, tx };
+        let mut maps = ready(&mut result.state, None).await?;
         let mut next = 0;
         while let Some(map) = maps.maps.get(next) {
             let before = out.sent;
@@ -128,7 +129,7 @@ impl Relay {
             }
             debug!(%job, map = map.map, error = %broken, "map of the result lost, waiting for another attempt");
             self.driver.result_lost(job, maps.version, map, broken.to_string()).await?;
-            let again = ready(job, &mut result.state, Some(maps.version)).await?;
+            let again = ready(&mut result.state, Some(maps.version)).await?;
             let is_same = |i: usize| again.maps.get(i).map(|m| m.attempt) == maps.maps.get(i).map(|m| m.attempt);
             if !(0..next).all(is_same) {
                 return Err(broken);
@@ -159,8 +160,7 @@ impl Relay {
             epoch: self.epoch,
             incarnation: map.tm.incarnation,
         };
-        let mut client =
-            FlightServiceClient::new(self.channel(address)?).max_decoding_message_size(MAX_MESSAGE);
+        let mut client = FlightServiceClient::new(self.channel(address)?).max_decoding_message_size(MAX_MESSAGE);
         let call = client.do_get(Ticket::new(ticket.sign(&self.key)));
         let called = tokio::time::timeout(PATIENCE, call).await.map_err(|_| Broken::Silent)?;
         let mut stream = called.map_err(Box::new)?.into_inner();
@@ -270,18 +270,14 @@ fn named_as(result: &Schema, actual: &Schema) -> Result<Schema, Problem> {
 }
 
 /// Waits until all maps are there, in another version than `not`.
-async fn ready(
-    job: JobId,
-    state: &mut watch::Receiver<ResultState>,
-    not: Option<u64>,
-) -> Result<Arc<ResultMaps>, Problem> {
+async fn ready(state: &mut watch::Receiver<ResultState>, not: Option<u64>) -> Result<Arc<ResultMaps>, Problem> {
     let settled = state.wait_for(|state| match state {
         ResultState::Pending => false,
         ResultState::Ready(maps) => not != Some(maps.version),
         ResultState::None(_) => true,
     });
-    // the sender goes with the job
-    match &*settled.await.map_err(|_| Problem::ResultGone { job })? {
+    // a job that is forgotten has said before that its result is gone; only the driver's end says nothing
+    match &*settled.await.map_err(|_| Problem::ShuttingDown)? {
         ResultState::Ready(maps) => Ok(maps.clone()),
         ResultState::None(problem) => Err(problem.clone()),
         ResultState::Pending => Err(Problem::Internal { message: "waited for nothing".to_owned() }),

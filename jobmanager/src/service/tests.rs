@@ -216,7 +216,9 @@ async fn a_taken_port_is_named_with_its_key() {
     let jm = start(None).await;
     let mut taken = config(None);
     taken.jobmanager.rpc_port = jm.rpc_address().port();
-    let Err(error) = JobManager::start(Arc::new(taken), StartOptions::default()).await else { panic!("it bound twice") };
+    let Err(error) = JobManager::start(Arc::new(taken), StartOptions::default()).await else {
+        panic!("it bound twice")
+    };
     let text = error.to_string();
     assert!(text.contains(&jm.rpc_address().port().to_string()) && text.contains("jobmanager.rpc.port"), "{text}");
     jm.shutdown().await;

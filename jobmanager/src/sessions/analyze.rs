@@ -62,12 +62,8 @@ fn stage_lines(stage: &StageView, lines: &mut Vec<String>) {
     };
     lines.push(format!("stage {} {}", stage.stage, stage.name));
     let progress = &stage.progress;
-    let mut facts = format!(
-        "  parallelism {}, {time}, out {} rows {}",
-        progress.parallelism,
-        progress.rows,
-        bytes(progress.bytes)
-    );
+    let mut facts =
+        format!("  parallelism {}, {time}, out {} rows {}", progress.parallelism, progress.rows, bytes(progress.bytes));
     let input: u64 = stage.input_rows.iter().sum();
     let mut more = |label: &str, text: String| {
         let _ = write!(facts, ", {label} {text}");

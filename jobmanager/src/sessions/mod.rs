@@ -22,7 +22,6 @@ use thalweg_runtime::Clock;
 use uuid::Uuid;
 
 pub use options::Environment;
-pub use settings::Settings;
 pub use statement::{Executed, SqlSession};
 
 use crate::driver::Driver;
@@ -93,8 +92,5 @@ impl Sessions {
 }
 
 fn not_found(id: &str) -> Problem {
-    Problem::NotFound {
-        what: "open session".into(),
-        id: thalweg_rpc::error::shortened(id, 64),
-    }
+    Problem::NotFound { what: "open session".into(), id: thalweg_rpc::error::shortened(id, 64) }
 }

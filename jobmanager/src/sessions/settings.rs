@@ -46,7 +46,8 @@ impl Settings {
         }
         let loaded = self.base.with_session(&changed).map_err(refused)?;
         let is_new = |key: &str| set.keys().any(|new| new.trim() == key);
-        let notes = loaded.notes.iter().filter(|note| is_new(&note.key)).map(|note| format!("{}: {}", note.key, note.text));
+        let notes =
+            loaded.notes.iter().filter(|note| is_new(&note.key)).map(|note| format!("{}: {}", note.key, note.text));
         let notes = notes.collect();
         self.set = changed;
         self.effective = loaded.config;

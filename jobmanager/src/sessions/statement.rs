@@ -27,7 +27,10 @@ pub enum Executed {
     Done(String),
     Rows(RecordBatch),
     /// A job was submitted.
-    Query { job: JobId, schema: SchemaRef },
+    Query {
+        job: JobId,
+        schema: SchemaRef,
+    },
 }
 
 /// A session: its settings and its tables and views.
@@ -54,7 +57,11 @@ impl SqlSession {
         &self.settings
     }
 
-    pub fn change_settings(&mut self, set: &BTreeMap<String, String>, reset: &[String]) -> Result<Vec<String>, Problem> {
+    pub fn change_settings(
+        &mut self,
+        set: &BTreeMap<String, String>,
+        reset: &[String],
+    ) -> Result<Vec<String>, Problem> {
         self.settings.change(set, reset)
     }
 
@@ -198,8 +205,7 @@ fn text_columns(columns: &[(&str, Vec<String>)]) -> Result<RecordBatch, Problem>
         let values: ArrayRef = Arc::new(StringArray::from_iter_values(values));
         (*name, values, false)
     });
-    RecordBatch::try_from_iter_with_nullable(columns)
-        .map_err(|error| Problem::Internal { message: error.to_string() })
+    RecordBatch::try_from_iter_with_nullable(columns).map_err(|error| Problem::Internal { message: error.to_string() })
 }
 
 fn lines_of(rows: &RecordBatch) -> String {

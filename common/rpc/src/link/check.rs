@@ -30,7 +30,11 @@ pub(super) fn name(field: &'static str, value: String) -> Result<String, Malform
         return Err(Malformed::Missing(field));
     }
     if value.chars().any(char::is_control) {
-        return Err(Malformed::Value { field, found: format!("{value:?}"), expected: "text without control characters" });
+        return Err(Malformed::Value {
+            field,
+            found: format!("{value:?}"),
+            expected: "text without control characters",
+        });
     }
     Ok(value)
 }
@@ -56,7 +60,13 @@ pub(super) fn address(field: &'static str, value: String) -> Result<String, Malf
     Ok(value)
 }
 
-pub(super) fn between(field: &'static str, value: u32, low: u32, high: usize, expected: &'static str) -> Result<u32, Malformed> {
+pub(super) fn between(
+    field: &'static str,
+    value: u32,
+    low: u32,
+    high: usize,
+    expected: &'static str,
+) -> Result<u32, Malformed> {
     if value < low || value as usize > high {
         return Err(Malformed::Value { field, found: value.to_string(), expected });
     }

@@ -10,8 +10,8 @@ use thalweg_types::{
 };
 
 use super::check::{
-    MAX_LEAVES, MAX_OPERATORS, MAX_SUBPARTITIONS, MAX_TASKS, MAX_TEXT, at_most, between, name, range32, range64, required,
-    text,
+    MAX_LEAVES, MAX_OPERATORS, MAX_SUBPARTITIONS, MAX_TASKS, MAX_TEXT, at_most, between, name, range32, range64,
+    required, text,
 };
 use crate::error::{Malformed, shortened};
 
@@ -195,8 +195,7 @@ pub(super) fn placement_out(placement: &Placement) -> v1::ExchangePlacement {
 pub(super) fn placement_in(placement: Option<v1::ExchangePlacement>) -> Result<Placement, Malformed> {
     let placement = required("placement", placement)?;
     at_most("maps", placement.maps.len(), MAX_TASKS)?;
-    let task_managers =
-        placement.task_managers.into_iter().map(|id| tm_in(Some(id))).collect::<Result<Vec<_>, _>>()?;
+    let task_managers = placement.task_managers.into_iter().map(|id| tm_in(Some(id))).collect::<Result<Vec<_>, _>>()?;
     let maps = placement.maps.into_iter().map(|map| {
         let task_manager = task_managers.get(map.task_manager as usize).cloned().ok_or(Malformed::Value {
             field: "maps.task_manager",

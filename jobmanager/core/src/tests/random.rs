@@ -18,7 +18,7 @@ use crate::*;
 pub struct Dice(pub u64);
 
 impl Dice {
-    fn roll(&mut self) -> u64 {
+    pub fn roll(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -26,15 +26,15 @@ impl Dice {
         z ^ (z >> 31)
     }
 
-    fn below(&mut self, n: usize) -> usize {
+    pub fn below(&mut self, n: usize) -> usize {
         (self.roll() % n.max(1) as u64) as usize
     }
 
-    fn chance(&mut self, percent: u64) -> bool {
+    pub fn chance(&mut self, percent: u64) -> bool {
         self.roll() % 100 < percent
     }
 
-    fn pick<T: Clone>(&mut self, list: &[T]) -> Option<T> {
+    pub fn pick<T: Clone>(&mut self, list: &[T]) -> Option<T> {
         if list.is_empty() { None } else { Some(list[self.below(list.len())].clone()) }
     }
 }
@@ -76,10 +76,10 @@ fn plan(dice: &mut Dice) -> Arc<PlanTemplate> {
 }
 
 /// Trouble a run may still have; everything else is bounded by it.
-struct Trouble {
-    downs: usize,
-    failures: usize,
-    vanishing: usize,
+pub struct Trouble {
+    pub downs: usize,
+    pub failures: usize,
+    pub vanishing: usize,
 }
 
 fn options(dice: &mut Dice) -> JobOptions {
@@ -92,7 +92,7 @@ fn options(dice: &mut Dice) -> JobOptions {
     }
 }
 
-fn step(world: &mut World, dice: &mut Dice, trouble: &mut Trouble) {
+pub fn step(world: &mut World, dice: &mut Dice, trouble: &mut Trouble) {
     match dice.below(100) {
         0..=24 => {
             if let Some((tm, attempt)) = dice.pick(&world.running()) {
@@ -170,7 +170,7 @@ fn vanish(world: &mut World, dice: &mut Dice, trouble: &mut Trouble) {
 }
 
 /// Ends all trouble, runs the job, and makes again what the reader of the result misses.
-fn finish(world: &mut World) {
+pub fn finish(world: &mut World) {
     if world.tms.is_empty() {
         world.tm_up("rescue", 2);
     }
@@ -186,7 +186,8 @@ fn finish(world: &mut World) {
 }
 
 /// All contents the result was computed from, by task; a task with two versions is an error.
-fn check_consistent(world: &World, contents: &BTreeMap<u64, Arc<Content>>) {
+pub fn check_consistent(world: &World) {
+    let contents = &world.contents;
     let result = world.read_result().unwrap();
     let mut used: BTreeMap<(usize, u32), Arc<Content>> = BTreeMap::new();
     let mut orders: BTreeMap<(usize, u32), u64> = BTreeMap::new();
@@ -225,19 +226,26 @@ fn check_ownership(world: &World, used: &BTreeMap<(usize, u32), Arc<Content>>) {
             let maps: BTreeSet<u32> = used.keys().filter(|(p, _)| *p == producer).map(|(_, m)| *m).collect();
             for &map in &maps {
                 let of = |r: &&Read| r.producer == producer && r.map == map;
-                let reads: Vec<Interval<u32>> =
-                    tasks.iter().flat_map(|c| c.reads.iter().filter(of).map(|r| r.subpartitions)).collect();
+                let reads: Vec<Read> = tasks.iter().flat_map(|c| c.reads.iter().filter(of).cloned()).collect();
                 for sub in 0..exchange.kind.subpartitions() {
-                    let readers = reads.iter().filter(|i| i.contains(sub)).count();
-                    let expected = if exchange.kind == ExchangeKind::Broadcast { tasks.len() } else { 1 };
-                    assert_eq!(readers, expected, "{}.{map} subpartition {sub}", input.exchange);
+                    let readers = reads.iter().filter(|r| r.subpartitions.contains(sub));
+                    let (cut, whole): (Vec<_>, Vec<_>) = readers.partition(|r| r.rows.is_some());
+                    let expected = match exchange.kind {
+                        ExchangeKind::Broadcast => tasks.len(),
+                        _ => usize::from(cut.is_empty()),
+                    };
+                    assert_eq!(whole.len(), expected, "{}.{map} subpartition {sub}", input.exchange);
+                    let mut rows: Vec<Interval<u64>> = cut.iter().filter_map(|r| r.rows).collect();
+                    rows.sort_unstable();
+                    assert!(rows.windows(2).all(|w| w[0].end == w[1].start), "row cuts neither miss nor repeat rows");
+                    assert!(rows.first().is_none_or(|r| r.start == 0) && rows.last().is_none_or(|r| r.end == u64::MAX));
                 }
             }
         }
     }
 }
 
-fn release(world: &mut World) {
+pub fn release(world: &mut World) {
     world.feed(Event::ReleaseResult { job: world.job });
     assert_eq!(world.state(), JobState::Finished);
     assert!(world.tms.values().all(|t| t.outputs.is_empty() && t.placed.is_empty()), "nothing is held");
@@ -279,7 +287,7 @@ fn run(seed: u64) {
         step(&mut world, &mut dice, &mut trouble);
     }
     finish(&mut world);
-    check_consistent(&world, &world.contents.clone());
+    check_consistent(&world);
     let bound = bindings(&world.records);
     let stages: BTreeSet<u32> = bound.iter().map(|(s, _)| *s).collect();
     assert_eq!(bound.len(), stages.len(), "each stage is bound once");
@@ -304,8 +312,7 @@ fn run_with_restart(seed: u64) {
         step(&mut next, &mut dice, &mut trouble);
     }
     finish(&mut next);
-    let contents = next.contents.clone();
-    check_consistent(&next, &contents);
+    check_consistent(&next);
     let after = bindings(&next.records);
     for binding in &before {
         assert!(after.contains(binding), "a restored decision stands");

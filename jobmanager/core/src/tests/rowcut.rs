@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use proptest::prelude::*;
 use thalweg_graph::{Determinism, ExchangeKind, InputRole, Parallelism, PlanTemplate};
 use thalweg_types::{ExchangeId, FailureCause, Interval, LeaderEpoch, StageId};
 
 use super::plans::PlanBuilder;
+use super::random::{Dice, Trouble, check_consistent, finish, release, step};
 use super::world::World;
 use crate::*;
 
@@ -103,4 +105,22 @@ fn a_random_rerun_restarts_all() {
     assert_eq!(world.stage(1).progress.finished, 0);
     world.run_calmly();
     assert_eq!(world.state(), JobState::Finished);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn random_trouble_never_mixes_orders(seed in any::<u64>()) {
+        let mut dice = Dice(seed);
+        let kinds = [Determinism::Deterministic, Determinism::OrderFree, Determinism::Random];
+        let mut world = world(kinds[dice.below(3)]);
+        let mut trouble = Trouble { downs: dice.below(4), failures: dice.below(3), vanishing: dice.below(4) };
+        for _ in 0..dice.below(150) {
+            step(&mut world, &mut dice, &mut trouble);
+        }
+        finish(&mut world);
+        check_consistent(&world);
+        release(&mut world);
+    }
 }

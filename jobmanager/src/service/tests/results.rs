@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use arrow::datatypes::Int64Type;
 use arrow::array::AsArray;
+use arrow::datatypes::Int64Type;
 use arrow_flight::flight_service_client::FlightServiceClient;
 use arrow_flight::flight_service_server::{FlightService, FlightServiceServer};
 use arrow_flight::utils::{batches_to_flight_data, flight_data_to_batches};
@@ -25,7 +25,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::{channel, config, problem, start};
 use crate::JobManager;
-use crate::testing::{FakeTaskManager, PATIENCE, batch, schema, scan, submission};
+use crate::testing::{FakeTaskManager, PATIENCE, batch, scan, schema, submission};
 
 const TOKEN: &str = "right";
 
@@ -68,10 +68,10 @@ async fn tickets_are_checked() {
         let refused = client.do_get(Ticket::new(ticket)).await.unwrap_err();
         assert!(matches!(problem(refused), Problem::InvalidArgument { .. }));
     }
-    assert_eq!(problem(read(&jm, JobId(5)).await.unwrap_err()), Problem::NotFound {
-        what: "job".into(),
-        id: JobId(5).to_string()
-    });
+    assert_eq!(
+        problem(read(&jm, JobId(5)).await.unwrap_err()),
+        Problem::NotFound { what: "job".into(), id: JobId(5).to_string() }
+    );
     jm.shutdown().await;
 }
 
@@ -145,8 +145,7 @@ impl DataPlane {
         schema_info[1] = 0;
         messages[0].app_metadata = schema_info.into();
         let data = &mut messages[1];
-        let info =
-            MessageInfo::batch(map, *attempt, rows.len() as u32, end, &data.data_header, &data.data_body);
+        let info = MessageInfo::batch(map, *attempt, rows.len() as u32, end, &data.data_header, &data.data_body);
         data.app_metadata = info.into();
         if matches!(answer, Answer::BadChecksum) {
             let mut body = data.data_body.to_vec();

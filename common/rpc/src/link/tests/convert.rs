@@ -57,7 +57,8 @@ prop_compose! {
 fn cause() -> impl Strategy<Value = FailureCause> {
     let kinds = [ErrorKind::Data, ErrorKind::OutOfMemory, ErrorKind::Io, ErrorKind::Internal, ErrorKind::Cancelled];
     prop_oneof![
-        (prop::sample::select(kinds.to_vec()), ".{0,80}").prop_map(|(kind, message)| FailureCause::Task { kind, message }),
+        (prop::sample::select(kinds.to_vec()), ".{0,80}")
+            .prop_map(|(kind, message)| FailureCause::Task { kind, message }),
         (any::<u32>(), any::<u32>(), any::<u32>(), task_manager(), ".{0,80}").prop_map(
             |(exchange, map, attempt, from, detail)| FailureCause::PartitionLost {
                 exchange: ExchangeId(exchange),
@@ -86,14 +87,19 @@ fn from_task_manager() -> impl Strategy<Value = FromTaskManager> {
     prop_oneof![
         register(),
         Just(FromTaskManager::Heartbeat),
-        (attempt(), stats(), vec(vec(any::<u32>(), 0..5), 0..4), option::of(payload())).prop_map(
-            |(attempt, stats, splits, inline)| FromTaskManager::Finished { attempt, stats, splits, inline }
-        ),
+        (attempt(), stats(), vec(vec(any::<u32>(), 0..5), 0..4), option::of(payload()))
+            .prop_map(|(attempt, stats, splits, inline)| FromTaskManager::Finished { attempt, stats, splits, inline }),
         (attempt(), cause()).prop_map(|(attempt, cause)| FromTaskManager::Failed { attempt, cause }),
-        (attempt(), 0..10_000u32, any::<u64>())
-            .prop_map(|(attempt, source, request)| FromTaskManager::NextSplit { attempt, source, request }),
-        (attempt(), any::<u64>(), any::<u64>())
-            .prop_map(|(attempt, rows, bytes)| FromTaskManager::Progress { attempt, rows, bytes }),
+        (attempt(), 0..10_000u32, any::<u64>()).prop_map(|(attempt, source, request)| FromTaskManager::NextSplit {
+            attempt,
+            source,
+            request
+        }),
+        (attempt(), any::<u64>(), any::<u64>()).prop_map(|(attempt, rows, bytes)| FromTaskManager::Progress {
+            attempt,
+            rows,
+            bytes
+        }),
         ".{0,80}".prop_map(|detail| FromTaskManager::Leaving { detail }),
     ]
 }
@@ -146,14 +152,16 @@ prop_compose! {
 
 fn to_task_manager() -> impl Strategy<Value = ToTaskManager> {
     prop_oneof![
-        (any::<u64>(), vec(any::<u8>(), 16..=64), 1..5000u64, 1..5000u64).prop_map(|(epoch, ticket_key, interval, more)| {
-            ToTaskManager::Registered {
-                epoch: LeaderEpoch(epoch),
-                ticket_key,
-                heartbeat_interval: Duration::from_millis(interval),
-                heartbeat_timeout: Duration::from_millis(interval + more),
+        (any::<u64>(), vec(any::<u8>(), 16..=64), 1..5000u64, 1..5000u64).prop_map(
+            |(epoch, ticket_key, interval, more)| {
+                ToTaskManager::Registered {
+                    epoch: LeaderEpoch(epoch),
+                    ticket_key,
+                    heartbeat_interval: Duration::from_millis(interval),
+                    heartbeat_timeout: Duration::from_millis(interval + more),
+                }
             }
-        }),
+        ),
         ".{0,80}".prop_map(|reason| ToTaskManager::Refused { reason }),
         Just(ToTaskManager::Heartbeat),
         (any::<u128>(), any::<u32>(), payload(), vec(("[a-z.]{1,20}", ".{0,20}"), 0..4)).prop_map(

@@ -45,8 +45,7 @@ async fn server(token: Option<&'static str>, pace: Heartbeats) -> (SocketAddr, m
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (ends, accepted) = mpsc::channel(4);
-    let service =
-        InterceptedService::new(TaskManagerLinkServer::new(Links { ends, pace }), RequireToken::new(token));
+    let service = InterceptedService::new(TaskManagerLinkServer::new(Links { ends, pace }), RequireToken::new(token));
     let server = tonic::transport::Server::builder().add_service(service);
     tokio::spawn(server.serve_with_incoming(TcpListenerStream::new(listener)));
     (address, accepted)
