@@ -144,13 +144,15 @@ fn broke(status: &Status) -> bool {
     std::error::Error::source(status).is_some_and(|source| source.is::<tonic::transport::Error>())
 }
 
-/// The messages of an error and its causes in one line; a cause that its error already quotes is left out.
+/// The messages of an error and its causes in one line. A cause that its error already quotes is left out, and so is a gRPC
+/// status, whose own text is for the eyes of a debugger.
 pub fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
         let message = error.to_string();
-        if !text.contains(&message) {
+        let is_status = error.is::<Status>() || error.is::<Box<Status>>();
+        if !is_status && !text.contains(&message) {
             text.push_str(": ");
             text.push_str(&message);
         }

@@ -24,7 +24,7 @@ pub enum CliError {
     #[error(transparent)]
     Client(#[from] Error),
     /// `line` of a script, counted from 1.
-    #[error("line {line}")]
+    #[error("statement at line {line}")]
     Statement {
         line: usize,
         #[source]
@@ -140,7 +140,7 @@ mod tests {
         assert_eq!(CliError::Interrupted.code(), 1);
         let nested = CliError::Statement { line: 3, source: Box::new(CliError::Usage("x".into())) };
         assert_eq!(nested.code(), 2);
-        assert_eq!(chain(&nested), "line 3: x");
+        assert_eq!(chain(&nested), "statement at line 3: x");
         assert!(CliError::Output(io::ErrorKind::BrokenPipe.into()).is_closed_output());
         assert_eq!(CliError::Output(io::ErrorKind::StorageFull.into()).code(), 1);
     }

@@ -87,7 +87,8 @@ impl Progress {
             .entry(stage.stage)
             .or_insert_with(|| bars.insert(position, ProgressBar::new(0).with_style(style())));
         bar.set_prefix(visible(&format!("s{} {}", stage.stage, stage.name)));
-        bar.set_length(u64::from(stage.parallelism));
+        // a stage whose parallelism is not decided yet has one task at least
+        bar.set_length(u64::from(stage.parallelism.max(1)));
         bar.set_position(u64::from(stage.finished));
         bar.set_message(format!("{}, {}", units::counted(stage.rows, "row"), units::bytes(stage.bytes)));
     }

@@ -212,13 +212,13 @@ fn a_table_aligns_numbers_right_and_counts_wide_characters() {
         ("text", Arc::new(StringArray::from(vec!["日本", "a\tb\u{1b}[2J", "x"]))),
     ]);
     let expected = "\
-+------+----------------+
-|    n | text           |
-+------+----------------+
-|    1 | 日本           |
++------+---------------+
+|    n | text          |
++------+---------------+
+|    1 | 日本          |
 | 1000 | a\\tb\\u{1b}[2J |
-| NULL | x              |
-+------+----------------+
+| NULL | x             |
++------+---------------+
 ";
     assert_eq!(print(Format::Table, &[batch]), expected);
 }

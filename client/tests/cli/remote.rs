@@ -48,7 +48,7 @@ fn a_script_ends_at_its_first_error() {
     let cluster = Cluster::start(None);
     let output = run(&cluster, &["sql", "--format", "csv", "-e", "SHOW a;\n\nNONSENSE;\nSHOW b"]);
     assert_eq!((code(&output), stdout(&output)), (1, "n,name\n1,row 1\n"));
-    assert_eq!(stderr(&output), "error: line 3: unknown statement NONSENSE\n");
+    assert_eq!(stderr(&output), "error: statement at line 3: unknown statement NONSENSE\n");
     assert_eq!(cluster.told(), ["open []", "SHOW a", "NONSENSE", "close"]);
 }
 
@@ -98,7 +98,7 @@ fn scripts_come_from_files_and_standard_input() {
     drop(stdin);
     let output = shell.wait_with_output().unwrap();
     assert_eq!(code(&output), 1);
-    assert_eq!(stderr(&output), "error: line 3: unknown statement BAD\n");
+    assert_eq!(stderr(&output), "error: statement at line 3: unknown statement BAD\n");
 
     let output = run(&cluster, &["sql", "-f", "/does/not/exist.sql"]);
     assert_eq!(code(&output), 2, "{}", stderr(&output));
