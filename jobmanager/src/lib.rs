@@ -97,7 +97,6 @@ impl JobManager {
             links: links.clone(),
             relay: Relay::new(driver.clone(), ticket_key.clone(), epoch, token.map(Into::into)),
             ticket_key,
-            epoch,
             heartbeats,
             token: require.clone(),
         };

@@ -110,6 +110,8 @@ struct Running {
     spec: TaskSpec,
     splits: Vec<Vec<u32>>,
     asking: u32,
+    /// Grows with every question; one asked again gets the same answer.
+    request: u64,
 }
 
 pub fn registration(resource: &str, incarnation: u64, slots: u32, data_address: &str) -> FromTaskManager {
@@ -188,7 +190,7 @@ impl FakeTaskManager {
                 });
                 let splits = splits.collect();
                 let attempt = spec.attempt;
-                self.running.insert(attempt, Running { spec, splits, asking: 0 });
+                self.running.insert(attempt, Running { spec, splits, asking: 0, request: 0 });
                 self.proceed(attempt).await
             }
             ToTaskManager::Split { attempt, source, split, .. } => {
@@ -210,9 +212,11 @@ impl FakeTaskManager {
 
     /// Asks for the next split, or reports the task finished.
     async fn proceed(&mut self, attempt: AttemptId) -> bool {
-        let running = &self.running[&attempt];
+        let running = self.running.get_mut(&attempt).expect("it was deployed");
+        running.request += 1;
+        let request = running.request;
         let message = match running.spec.splits.get(running.asking as usize) {
-            Some(SplitPolicy::Ask) => FromTaskManager::NextSplit { attempt, source: running.asking, request: 1 },
+            Some(SplitPolicy::Ask) => FromTaskManager::NextSplit { attempt, source: running.asking, request },
             _ => {
                 let running = self.running.remove(&attempt).unwrap();
                 finished(&running.spec, running.splits, self.inline)

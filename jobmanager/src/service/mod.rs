@@ -26,7 +26,7 @@ use thalweg_proto::v1::session_service_server::SessionServiceServer;
 use thalweg_proto::v1::task_manager_link_server::TaskManagerLinkServer;
 use thalweg_rpc::link::Heartbeats;
 use thalweg_rpc::{MAX_MESSAGE, Problem, RequireToken, ResultTicket, TicketKey};
-use thalweg_types::{JobId, LeaderEpoch};
+use thalweg_types::JobId;
 use tokio::net::TcpListener;
 use tonic::service::interceptor::InterceptedService;
 use tonic::transport::server::TcpIncoming;
@@ -51,7 +51,6 @@ pub(crate) struct Services {
     pub links: Links,
     pub relay: Relay,
     pub ticket_key: TicketKey,
-    pub epoch: LeaderEpoch,
     pub heartbeats: Heartbeats,
     pub token: RequireToken,
 }

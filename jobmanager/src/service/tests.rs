@@ -189,7 +189,7 @@ async fn settings_are_checked_and_kept_per_session() {
         set: [(key.to_owned(), value.to_owned())].into(),
         reset: vec![],
     };
-    let answer = sessions.set(set("client.result.max-size", "1 mb")).await.unwrap().into_inner();
+    let answer = sessions.set(set("table.local-time-zone", "Europe/Berlin")).await.unwrap().into_inner();
     assert_eq!(answer.settings.len(), 2);
     for (key, value) in [("parallelism.default", "many"), ("no.such.key", "1"), ("jobmanager.rpc.port", "1")] {
         let Problem::Setting { message } = problem(sessions.set(set(key, value)).await.unwrap_err()) else {
@@ -203,7 +203,7 @@ async fn settings_are_checked_and_kept_per_session() {
         reset: vec!["parallelism.default".into()],
     };
     let answer = sessions.set(reset).await.unwrap().into_inner();
-    assert_eq!(answer.settings.keys().collect::<Vec<_>>(), ["client.result.max-size"]);
+    assert_eq!(answer.settings.keys().collect::<Vec<_>>(), ["table.local-time-zone"]);
 
     sessions.close_session(v1::CloseSessionRequest { session_id: session_id.clone() }).await.unwrap();
     let gone = sessions.set(set("parallelism.default", "1")).await.unwrap_err();
