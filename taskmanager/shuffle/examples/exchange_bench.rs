@@ -18,6 +18,10 @@ use thalweg_shuffle::{Budget, ExchangeStore, StoreOptions};
 use thalweg_types::{ExchangeId, ExchangeKey, Interval, JobId, LeaderEpoch, MapOutputKey};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
+/// What the daemons use. Pages fresh from the kernel cost more than the partitioner, so the allocator decides much of the result.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
 const BATCH: usize = 8192;

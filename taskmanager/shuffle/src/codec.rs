@@ -165,12 +165,20 @@ impl<N: Iterator<Item = (i64, i64)>, B: Iterator<Item = (i64, i64)>> Walk<'_, N,
             return Err(DecodeError::Malformed(format!("{validity} bytes of validity for {length} values")));
         }
         match data_type {
-            Utf8 | Binary | LargeUtf8 | LargeBinary => {
-                self.buffer()?;
+            Utf8 | Binary => {
+                self.offsets(length, 4)?;
                 self.buffer()?;
             }
-            List(field) | LargeList(field) | Map(field, _) => {
+            LargeUtf8 | LargeBinary => {
+                self.offsets(length, 8)?;
                 self.buffer()?;
+            }
+            List(field) | Map(field, _) => {
+                self.offsets(length, 4)?;
+                self.array(field.data_type())?;
+            }
+            LargeList(field) => {
+                self.offsets(length, 8)?;
                 self.array(field.data_type())?;
             }
             FixedSizeList(field, _) => {
@@ -193,6 +201,16 @@ impl<N: Iterator<Item = (i64, i64)>, B: Iterator<Item = (i64, i64)>> Walk<'_, N,
             other => return Err(DecodeError::Malformed(format!("blocks have no columns of type {other}"))),
         }
         Ok(length)
+    }
+
+    /// Checks the buffer of the offsets of `length` values; an empty array may have none.
+    fn offsets(&mut self, length: usize, width: usize) -> Result<(), DecodeError> {
+        let raw = self.buffer()?;
+        let whole = raw.is_multiple_of(width) && (raw / width > length || (raw == 0 && length == 0));
+        match whole {
+            true => Ok(()),
+            false => Err(DecodeError::Malformed(format!("{raw} bytes of {width}-byte offsets for {length} values"))),
+        }
     }
 
     /// Checks one buffer's place and what it claims to expand to; returns its raw length.

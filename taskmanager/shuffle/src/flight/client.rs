@@ -38,7 +38,7 @@ pub enum FetchError {
     /// The peer is another incarnation, or belongs to another JobManager start.
     #[error("{peer} is not the one that was asked: {detail}")]
     Stale { peer: String, detail: String },
-    /// Ticket or token are not accepted: the processes do not share their secrets.
+    /// Ticket or token are not accepted: the processes do not share their secrets, or not their version.
     #[error("{peer} refuses: {detail}")]
     Denied { peer: String, detail: String },
     #[error("cannot connect")]
@@ -117,7 +117,9 @@ fn silent(peer: &str, waited: Duration) -> FetchError {
 fn classify(peer: &str, status: Status, started: bool) -> FetchError {
     let (peer, detail) = (peer.to_owned(), status.message().to_owned());
     match status.code() {
-        Code::PermissionDenied | Code::Unauthenticated => FetchError::Denied { peer, detail },
+        Code::PermissionDenied | Code::Unauthenticated | Code::InvalidArgument | Code::Unimplemented => {
+            FetchError::Denied { peer, detail }
+        }
         Code::NotFound | Code::DataLoss => FetchError::NotFound { peer, detail },
         Code::FailedPrecondition => FetchError::Stale { peer, detail },
         Code::OutOfRange => FetchError::Corrupt { peer, detail }, // a message above the limit

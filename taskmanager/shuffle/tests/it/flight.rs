@@ -9,7 +9,10 @@ use arrow::array::RecordBatch;
 use arrow_flight::flight_service_client::FlightServiceClient;
 use arrow_flight::flight_service_server::{FlightService, FlightServiceServer};
 use arrow_flight::utils::flight_data_to_batches;
-use arrow_flight::*;
+use arrow_flight::{
+    Action, ActionType, Criteria, Empty, FlightData, FlightDescriptor, FlightInfo, HandshakeRequest, HandshakeResponse,
+    PollInfo, PutResult, SchemaResult,
+};
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::stream::BoxStream;
@@ -112,7 +115,8 @@ async fn any_flight_client_can_read_a_stream() {
     let (t, _) = filled(u64::MAX / 2);
     let server = serve(&t.store, options()).await;
     let ticket = ticket(Interval::new(0, 3), Interval::new(0, 64)).encode(&secret());
-    let mut client = FlightServiceClient::connect(format!("http://{}", server.address)).await.unwrap();
+    let channel = channels(|_| {}).get(&server.address).unwrap();
+    let mut client = FlightServiceClient::new(channel).max_decoding_message_size(64 << 20);
     let stream = client.do_get(arrow_flight::Ticket { ticket }).await.unwrap().into_inner();
     let data: Vec<FlightData> = stream.try_collect().await.unwrap();
     let rows: usize = flight_data_to_batches(&data).unwrap().iter().map(|b| b.num_rows()).sum();
@@ -142,7 +146,7 @@ async fn who_may_not_ask_is_told_so() {
     let unknown = open(&right, &server.address, elsewhere, &sample).await.unwrap_err();
     assert!(matches!(unknown, FetchError::NotFound { .. }), "{unknown}");
     let long = open(&right, &server.address, vec![0; 5000].into(), &sample).await.unwrap_err();
-    assert!(matches!(long, FetchError::Unreachable { .. }), "{long}");
+    assert!(matches!(long, FetchError::Denied { .. }), "{long}");
     let huge = open(&right, &server.address, vec![0; 1 << 20].into(), &sample).await.unwrap_err();
     assert!(!matches!(huge, FetchError::Denied { .. }), "{huge}");
     epoch.store(6, Ordering::Release);
@@ -285,7 +289,8 @@ async fn good_messages() -> (Vec<FlightData>, RecordBatch) {
     let (t, sample) = filled(u64::MAX / 2);
     let server = serve(&t.store, options()).await;
     let ticket = ticket(Interval::new(0, 3), Interval::new(0, 64)).encode(&secret());
-    let mut client = FlightServiceClient::connect(format!("http://{}", server.address)).await.unwrap();
+    let channel = channels(|_| {}).get(&server.address).unwrap();
+    let mut client = FlightServiceClient::new(channel).max_decoding_message_size(64 << 20);
     let stream = client.do_get(arrow_flight::Ticket { ticket }).await.unwrap().into_inner();
     (stream.try_collect().await.unwrap(), sample)
 }

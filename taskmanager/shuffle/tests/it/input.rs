@@ -124,10 +124,15 @@ async fn each_map_can_be_a_stream_of_its_own() {
 async fn what_is_missing_moved_or_unreachable_is_a_lost_partition() {
     let (mut nodes, input) = cluster().await;
     let all = |input: InputReader| async move { input.stream().try_collect::<Vec<_>>().await.unwrap_err() };
+    let local = nodes[0].t.store.clone();
+    let base = context(&nodes[0]);
     let with = |change: &dyn Fn(&mut InputSpec)| {
         let mut spec = input.spec().clone();
         change(&mut spec);
-        InputReader::new(context(&nodes[0]), spec).unwrap()
+        // channels of their own, so that no connection outlives its server
+        let channels =
+            Arc::new(DataChannels::new(base.channels.options().clone(), NetworkBudget::new(64 << 20)).unwrap());
+        InputReader::new(ReadContext { channels, store: local.clone(), ..base.clone() }, spec).unwrap()
     };
     let other_attempt = all(with(&|s| s.maps[5].attempt = 2)).await;
     assert_eq!(lost(&other_attempt), (5, "tm-3".to_owned()), "{other_attempt}");

@@ -36,14 +36,15 @@ pub fn exchange_key(exchange: u32) -> ExchangeKey {
 
 pub struct TestStore {
     pub store: Arc<ExchangeStore>,
-    pub dir: TempDir,
+    _dir: TempDir,
 }
 
 pub fn store(limit: u64, change: impl FnOnce(&mut StoreOptions)) -> TestStore {
     let dir = tempfile::tempdir().unwrap();
     let mut options = StoreOptions { spill_dirs: vec![dir.path().to_owned()], ..StoreOptions::default() };
+    options.evict_interval = std::time::Duration::from_secs(3600); // only writers spill, unless a test wants otherwise
     change(&mut options);
-    TestStore { store: ExchangeStore::new(options, Arc::new(Budget::new(limit))).unwrap(), dir }
+    TestStore { store: ExchangeStore::new(options, Arc::new(Budget::new(limit))).unwrap(), _dir: dir }
 }
 
 pub fn random_hashes(rng: &mut Rng, rows: usize) -> Vec<u64> {
