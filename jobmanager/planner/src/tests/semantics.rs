@@ -88,6 +88,14 @@ fn functions_and_keywords_have_no_case() {
 }
 
 #[test]
+fn a_column_may_be_selected_twice() {
+    let mut fixture = fixture();
+    let plan = fixture.plan("SELECT id, id, SUM(id), Sum(id), name, id FROM t GROUP BY id, name").unwrap();
+    let names: Vec<&str> = plan.schema().fields().iter().map(|field| field.name().as_str()).collect();
+    assert_eq!(names, ["id", "id0", "sum(t.id)", "EXPR$3", "name", "id1"]);
+}
+
+#[test]
 fn decimal_literals_are_exact() {
     let mut fixture = fixture();
     let (value, data_type) = fixture.value("SELECT 0.1 + 0.2");
@@ -207,10 +215,12 @@ fn errors_are_the_users_and_without_backtraces() {
 
 #[test]
 fn the_longest_accepted_chain_plans_on_a_small_stack() {
-    let sums = format!("SELECT 1{} AS s", " + x".repeat(1_900));
-    let ors = format!("SELECT x FROM T WHERE {} x = 1", "x = 1 OR ".repeat(900));
-    let unions = format!("SELECT x FROM T{}", " UNION ALL SELECT x FROM T".repeat(400));
-    for query in [format!("{sums} FROM T"), ors, unions] {
+    let sums = format!("SELECT 1{} AS s", " + x".repeat(390));
+    let ors = format!("SELECT x FROM T WHERE {} x = 1", "x = 1 OR ".repeat(390));
+    let unions = format!("SELECT x FROM T{}", " UNION ALL SELECT x FROM T".repeat(200));
+    let joins =
+        format!("SELECT T.x FROM T{}", (0..40).map(|n| format!(" JOIN T AS u{n} ON u{n}.x = T.x")).collect::<String>());
+    for query in [format!("{sums} FROM T"), ors, unions, joins] {
         let work = move || drop(fixture().optimized(&query));
         std::thread::Builder::new().stack_size(2 << 20).spawn(work).unwrap().join().unwrap();
     }
