@@ -13,6 +13,7 @@ mod logical;
 pub mod session;
 mod source_table;
 pub mod sql;
+mod stack;
 
 pub use error::PlanError;
 pub use session::{Outcome, PlannerOptions, Session};
