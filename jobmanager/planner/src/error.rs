@@ -103,7 +103,9 @@ fn describe(error: &DataFusionError) -> (String, bool) {
 fn plain(message: &str) -> String {
     let message = message.split(DataFusionError::BACK_TRACE_SEP).next().unwrap_or_default();
     let message = message.split("This issue was likely caused by a bug").next().unwrap_or_default();
-    let message = message.trim().trim_end_matches('.');
+    let message = message.replace("Error during planning: ", "").replace("Execution error: ", "");
+    let message = message.trim().trim_start_matches("Internal error: ").trim_start_matches("internal error: ");
+    let message = message.trim_end_matches('.');
     let mut chars = message.chars();
     match (chars.next(), chars.clone().next()) {
         (Some(first), Some(second)) if first.is_uppercase() && !second.is_uppercase() => {

@@ -12,6 +12,7 @@ pub mod functions;
 mod logical;
 pub mod session;
 pub mod sql;
+mod stack;
 
 pub use error::PlanError;
 pub use session::{Outcome, PlannerOptions, Session};

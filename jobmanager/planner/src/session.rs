@@ -15,6 +15,7 @@ use crate::describe;
 use crate::error::PlanError;
 use crate::logical::{QueryPlanner, States, view_plan};
 use crate::sql::{CreateTable, CreateView, Name, ParsedQuery, Statement};
+use crate::stack::OnDeepStack;
 
 /// What planning needs to know of the session's settings and the cluster.
 #[derive(Debug, Clone)]
@@ -57,6 +58,10 @@ impl Session {
 
     /// Runs a statement as far as the planner goes. `SET` and `RESET` are refused: the caller keeps the settings.
     pub async fn run(&mut self, statement: &Statement, options: &PlannerOptions) -> Result<Outcome, PlanError> {
+        OnDeepStack::new(self.run_statement(statement, options)).await
+    }
+
+    async fn run_statement(&mut self, statement: &Statement, options: &PlannerOptions) -> Result<Outcome, PlanError> {
         match statement {
             Statement::CreateTable(definition) => self.create_table(definition, options).await,
             Statement::CreateView(definition) => self.create_view(definition, options).await,

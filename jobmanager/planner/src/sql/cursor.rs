@@ -156,7 +156,7 @@ fn identifier_part(part: &ObjectNamePart) -> Option<String> {
     part.as_ident().map(|ident| ident.value.clone())
 }
 
-fn end_of(text: &str) -> Position {
+pub(crate) fn end_of(text: &str) -> Position {
     let line = text.matches('\n').count() as u64 + 1;
     let last = text.rsplit('\n').next().unwrap_or_default();
     Position { line, column: last.chars().count() as u64 + 1 }

@@ -3,7 +3,10 @@
 //! Syntax is switched on either because it is supported or because only then it can be refused by name (`FOR SYSTEM_TIME
 //! AS OF`, `MATCH_RECOGNIZE`). Everything else stays a syntax error.
 
+use sqlparser::ast::Expr;
 use sqlparser::dialect::Dialect;
+use sqlparser::keywords::Keyword;
+use sqlparser::parser::{Parser, ParserError};
 
 /// Back-quoted identifiers as in Flink; double-quoted ones too, because that is what the SQL standard and most tools write.
 /// Strings are single-quoted, without backslash escapes. Block comments do not nest.
@@ -54,5 +57,37 @@ impl Dialect for FlinkDialect {
 
     fn supports_parens_around_table_factor(&self) -> bool {
         true
+    }
+
+    /// sqlparser would try an INTERVAL as a typed string and then again as an expression: exponential time for a nest of
+    /// them that ends in an error.
+    fn parse_prefix(&self, parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
+        parser.parse_keyword(Keyword::INTERVAL).then(|| parser.parse_interval())
+    }
+
+    /// Words that begin an expression of their own. When such an expression does not parse, sqlparser tries the others as
+    /// identifiers, once per level of nesting, which is exponential as well.
+    fn is_reserved_for_identifier(&self, kw: Keyword) -> bool {
+        matches!(
+            kw,
+            Keyword::ARRAY
+                | Keyword::CASE
+                | Keyword::CAST
+                | Keyword::CEIL
+                | Keyword::CONVERT
+                | Keyword::EXISTS
+                | Keyword::EXTRACT
+                | Keyword::FLOOR
+                | Keyword::INTERVAL
+                | Keyword::NOT
+                | Keyword::OVERLAY
+                | Keyword::POSITION
+                | Keyword::SAFE_CAST
+                | Keyword::STRUCT
+                | Keyword::SUBSTR
+                | Keyword::SUBSTRING
+                | Keyword::TRIM
+                | Keyword::TRY_CAST
+        )
     }
 }

@@ -95,11 +95,18 @@ impl From<ParserError> for SqlError {
         };
         let (message, position) = split_position(&text);
         let message = match message.strip_prefix("Expected: ").and_then(|m| m.split_once(", found: ")) {
-            Some((expected, found)) => format!("expected {expected}, found {}", describe_found(found)),
+            Some((expected, found)) => {
+                format!("expected {}, found {}", describe_expected(expected), describe_found(found))
+            }
             None => lower_first(message),
         };
         SqlError::Syntax { position, message }
     }
+}
+
+/// Punctuation needs quotes to be seen.
+fn describe_expected(expected: &str) -> String {
+    if expected.chars().any(char::is_alphanumeric) { expected.to_string() } else { format!("`{expected}`") }
 }
 
 fn describe_found(found: &str) -> String {

@@ -2,21 +2,30 @@
 
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
-use super::cursor::Cursor;
+use super::cursor::{Cursor, end_of};
 use super::error::SqlError;
 use super::statement::{ParsedQuery, Statement};
 use super::{ddl, guard, refuse, rewrite};
 
 /// Parses one statement; a closing semicolon is allowed.
 pub fn parse_statement(text: &str) -> Result<Statement, SqlError> {
+    crate::stack::with_deep_stack(|| parse_text(text))
+}
+
+fn parse_text(text: &str) -> Result<Statement, SqlError> {
     let mut tokens = rename_local_time_zone(guard::tokenize(text)?);
     if is_word(tokens.first(), "CREATE") && tokens.iter().take(3).any(|token| is_word(Some(token), "TABLE")) {
         tokens = split_shift_right(tokens);
     }
     let mut cursor = Cursor::new(text, tokens);
-    let statement = parse_one(&mut cursor)?;
-    cursor.expect_end()?;
-    Ok(statement)
+    let parsed = parse_one(&mut cursor).and_then(|statement| cursor.expect_end().map(|()| statement));
+    parsed.map_err(|error| match error {
+        // sqlparser gives no place to what it misses at the end
+        SqlError::Syntax { position: None, message } if message.ends_with("the end of the statement") => {
+            SqlError::syntax(end_of(text), message)
+        }
+        other => other,
+    })
 }
 
 /// Parses a text that must be a query, such as a view's.

@@ -6,9 +6,9 @@
 use std::ops::ControlFlow;
 
 use sqlparser::ast::{
-    Cte, Distinct, Expr, FunctionArguments, GroupByExpr, Join, JoinConstraint, JoinOperator, LimitClause, Query,
-    Select, SelectFlavor, SetExpr, SetOperator, SetQuantifier, Spanned, TableAlias, TableFactor, TableWithJoins, Value,
-    ValueWithSpan, Visit, Visitor,
+    Cte, Distinct, Expr, FunctionArguments, GroupByExpr, Join, JoinConstraint, JoinOperator, LimitClause,
+    ObjectNamePart, Query, Select, SelectFlavor, SetExpr, SetOperator, SetQuantifier, Spanned, TableAlias, TableFactor,
+    TableWithJoins, Value, ValueWithSpan, Visit, Visitor,
 };
 use sqlparser::tokenizer::Span;
 
@@ -16,7 +16,46 @@ use super::error::{Position, SqlError};
 use super::types::{SqlType, from_sqlparser};
 
 /// Tables, sub-queries and functions in FROM clauses of one statement.
-const MAX_TABLES: usize = 500;
+const MAX_TABLES: usize = 300;
+
+/// sqlparser takes any word for a table; these are a missing one.
+const RESERVED: &[&str] = &[
+    "SELECT",
+    "FROM",
+    "WHERE",
+    "GROUP",
+    "HAVING",
+    "ORDER",
+    "UNION",
+    "INTERSECT",
+    "EXCEPT",
+    "JOIN",
+    "INNER",
+    "LEFT",
+    "RIGHT",
+    "FULL",
+    "CROSS",
+    "NATURAL",
+    "ON",
+    "USING",
+    "LIMIT",
+    "OFFSET",
+    "FETCH",
+    "AS",
+    "AND",
+    "OR",
+    "NOT",
+    "CASE",
+    "WHEN",
+    "THEN",
+    "ELSE",
+    "END",
+    "SET",
+    "CREATE",
+    "DROP",
+    "INTO",
+    "WITH",
+];
 
 pub(crate) fn check(query: &Query) -> Result<(), SqlError> {
     match query.visit(&mut Refusals { tables: 0 }) {
@@ -260,6 +299,13 @@ fn check_table(factor: &TableFactor) -> Flow {
     refuse_if(!partitions.is_empty(), span, "PARTITION (…) after a table", "filter with WHERE")?;
     refuse_if(json_path.is_some(), span, "a path after a table", "")?;
     refuse_if(!index_hints.is_empty(), span, "an index hint", "no hint is known; use SET")?;
+    if let [ObjectNamePart::Identifier(ident)] = name.0.as_slice()
+        && ident.quote_style.is_none()
+        && RESERVED.iter().any(|word| ident.value.eq_ignore_ascii_case(word))
+    {
+        let message = format!("expected a table, found `{ident}`");
+        return ControlFlow::Break(SqlError::syntax(Position::of(span), message));
+    }
     if name.0.len() > 3 {
         let message = format!("`{name}` has {} parts; expected [catalog.][database.]name", name.0.len());
         return ControlFlow::Break(SqlError::invalid(Position::of(span), message));

@@ -7,13 +7,15 @@
 //! | `CAST(x AS VARCHAR(n))` | `LEFT(CAST(x AS STRING), n)` | DataFusion drops the length |
 //! | `CAST(x AS CHAR(n))` | `RPAD(CAST(x AS STRING), n)` | the same, and CHAR pads |
 //! | `FETCH FIRST n ROWS ONLY` | `LIMIT n` | DataFusion refuses FETCH |
+//! | `SELECT a, a, f(x), f(x)` | `SELECT a, a AS a0, f(x), f(x) AS EXPR$3` | DataFusion wants names that differ; these are Flink's |
 
+use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use sqlparser::ast::{
     CastKind, DataType, ExactNumberInfo, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
-    FunctionArguments, Ident, LimitClause, ObjectName, Query, UnaryOperator, Value, ValueWithSpan, VisitMut,
-    VisitorMut,
+    FunctionArguments, Ident, LimitClause, ObjectName, Query, Select, SelectItem, UnaryOperator, Value, ValueWithSpan,
+    VisitMut, VisitorMut,
 };
 use sqlparser::tokenizer::Span;
 
@@ -44,6 +46,11 @@ impl VisitorMut for Rewrites {
                 _ => LimitClause::LimitOffset { limit: Some(limit), offset: None, limit_by: Vec::new() },
             });
         }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<SqlError> {
+        name_repeated_items(&mut select.projection);
         ControlFlow::Continue(())
     }
 
@@ -82,6 +89,40 @@ impl VisitorMut for Rewrites {
             _ => {}
         }
         ControlFlow::Continue(())
+    }
+}
+
+/// Gives an item that was selected before a name of its own.
+fn name_repeated_items(projection: &mut [SelectItem]) {
+    let mut seen: HashSet<String> = HashSet::with_capacity(projection.len());
+    let mut aliases: HashSet<String> = projection.iter().filter_map(alias_of).collect();
+    for (n, item) in projection.iter_mut().enumerate() {
+        let SelectItem::UnnamedExpr(expr) = item else { continue };
+        let (key, base) = match &*expr {
+            Expr::Identifier(ident) => (expr.to_string(), Some(ident.value.clone())),
+            Expr::CompoundIdentifier(parts) => (expr.to_string(), parts.last().map(|part| part.value.clone())),
+            // Functions and keywords have no case; two items that differ in a string's case only get a name in vain.
+            _ => (expr.to_string().to_lowercase(), None),
+        };
+        if seen.insert(key) {
+            continue;
+        }
+        let alias = match base {
+            Some(base) => (0..=n).map(|k| format!("{base}{k}")).find(|alias| !aliases.contains(alias)),
+            None => Some(format!("EXPR${n}")),
+        };
+        let Some(alias) = alias else { continue };
+        aliases.insert(alias.clone());
+        let expr = std::mem::replace(expr, Expr::Value(Value::Null.into()));
+        *item = SelectItem::ExprWithAlias { expr, alias: Ident::with_quote('`', alias) };
+    }
+}
+
+fn alias_of(item: &SelectItem) -> Option<String> {
+    match item {
+        SelectItem::ExprWithAlias { alias, .. } => Some(alias.value.clone()),
+        SelectItem::UnnamedExpr(Expr::Identifier(ident)) => Some(ident.value.clone()),
+        _ => None,
     }
 }
 

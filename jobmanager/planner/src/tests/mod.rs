@@ -15,6 +15,7 @@ use thalweg_connectors::AccessRules;
 
 use crate::error::PlanError;
 use crate::sql::{Statement, parse_statement, split_script};
+use crate::stack::OnDeepStack;
 use crate::{Outcome, PlannerOptions, Session};
 
 fn options() -> PlannerOptions {
@@ -87,15 +88,15 @@ impl Fixture {
 
     fn plan(&mut self, text: &str) -> Result<LogicalPlan, PlanError> {
         let Statement::Query(query) = parse_statement(text)? else { panic!("{text}\nis not a query") };
-        let (_, plan) = self.runtime.block_on(self.session.logical_plan(&query, &self.options))?;
-        Ok(plan)
+        let planning = OnDeepStack::new(self.session.logical_plan(&query, &self.options));
+        Ok(self.runtime.block_on(planning)?.1)
     }
 
     /// The plan after DataFusion's logical optimizer, indented.
     fn optimized(&mut self, text: &str) -> String {
         let Statement::Query(query) = parse_statement(text).unwrap() else { panic!("{text}\nis not a query") };
-        let planned = self.runtime.block_on(self.session.logical_plan(&query, &self.options));
-        let (state, plan) = planned.unwrap_or_else(|error| panic!("{text}\n{error}"));
+        let planning = OnDeepStack::new(self.session.logical_plan(&query, &self.options));
+        let (state, plan) = self.runtime.block_on(planning).unwrap_or_else(|error| panic!("{text}\n{error}"));
         state.optimize(&plan).unwrap_or_else(|error| panic!("{text}\n{error}")).display_indent().to_string()
     }
 

@@ -88,6 +88,14 @@ fn functions_and_keywords_have_no_case() {
 }
 
 #[test]
+fn a_column_may_be_selected_twice() {
+    let mut fixture = fixture();
+    let plan = fixture.plan("SELECT id, id, SUM(id), Sum(id), name, id FROM t GROUP BY id, name").unwrap();
+    let names: Vec<&str> = plan.schema().fields().iter().map(|field| field.name().as_str()).collect();
+    assert_eq!(names, ["id", "id0", "sum(t.id)", "EXPR$3", "name", "id1"]);
+}
+
+#[test]
 fn decimal_literals_are_exact() {
     let mut fixture = fixture();
     let (value, data_type) = fixture.value("SELECT 0.1 + 0.2");
@@ -205,13 +213,20 @@ fn errors_are_the_users_and_without_backtraces() {
     }
 }
 
+/// As a server's thread runs it, through the session to the placeholder or real compiler.
 #[test]
-fn the_longest_accepted_chain_plans_on_a_small_stack() {
-    let sums = format!("SELECT 1{} AS s", " + x".repeat(1_900));
-    let ors = format!("SELECT x FROM T WHERE {} x = 1", "x = 1 OR ".repeat(900));
-    let unions = format!("SELECT x FROM T{}", " UNION ALL SELECT x FROM T".repeat(400));
-    for query in [format!("{sums} FROM T"), ors, unions] {
-        let work = move || drop(fixture().optimized(&query));
-        std::thread::Builder::new().stack_size(2 << 20).spawn(work).unwrap().join().unwrap();
+fn the_largest_accepted_queries_plan_on_a_small_stack() {
+    let sums = format!("SELECT x{} FROM T", " + x".repeat(390));
+    let ors = format!("SELECT x FROM T WHERE {} x = 1", "x = 1 OR ".repeat(390));
+    let unions = format!("SELECT x FROM T{}", " UNION ALL SELECT x FROM T".repeat(190));
+    let joined: String = (0..40).map(|n| format!(" JOIN T AS u{n} ON u{n}.x = T.x")).collect();
+    let joins = format!("SELECT T.x FROM T{joined}");
+    let nested = format!("{}SELECT x FROM T{}", "SELECT x FROM (".repeat(30), ") AS s".repeat(30));
+    let calls = format!("SELECT {}x{} FROM T", "ABS(".repeat(90), ")".repeat(90));
+    for query in [sums, ors, unions, joins, nested, calls] {
+        let begin: String = query.chars().take(60).collect();
+        let work = move || fixture().run(&query).map(drop);
+        let result = std::thread::Builder::new().stack_size(2 << 20).spawn(work).unwrap().join().unwrap();
+        assert!(result.is_ok(), "{begin}… {}", result.unwrap_err());
     }
 }

@@ -5,7 +5,7 @@ use crate::sql::{Position, SqlError};
 fn errors_say_where_what_and_what_else() {
     for (text, line, column, message) in [
         ("SELEC 1", 1, 1, "expected SELECT, WITH, VALUES"),
-        ("SELECT a\nFROM\n  WHERE b", 3, 3, "expected identifier, found `WHERE`"),
+        ("SELECT a\nFROM\n  WHERE b", 3, 3, "expected a table, found `WHERE`"),
         ("SELECT (1 + 2", 1, 14, "expected `)`, found the end of the statement"),
         ("CREATE TABLE t (\n  a INT,\n  b NOTATYPE)", 3, 5, "data type `NOTATYPE` is not supported"),
         ("CREATE TABLE t (a INT)\n WIT ('k' = 'v')", 2, 2, "expected the end of the statement, found `WIT`"),
