@@ -34,7 +34,7 @@ enum State {
 /// What was written.
 pub struct Written {
     pub stats: MapStats,
-    /// The rows as an IPC stream when they were held back to the end; then nothing is in the store.
+    /// The rows as an IPC stream when they were held back to the end; the store has them too, for a relay that forgot.
     pub inline: Option<Bytes>,
 }
 
@@ -104,26 +104,25 @@ impl Output {
     pub fn finish(self) -> Result<Written> {
         match self.state {
             State::Writing(writer) => Ok(Written { stats: writer.finish().map_err(failed)?, inline: None }),
-            State::Holding { batches, bytes } => {
-                let mut stream = StreamWriter::try_new(Vec::new(), &self.schema)?;
-                for batch in &batches {
-                    stream.write(batch)?;
+            State::Holding { batches, .. } => {
+                let inline = encode(&batches, &self.schema)?;
+                let mut writer = self.store.writer(self.key, self.schema, self.subpartitions).map_err(failed)?;
+                for batch in batches {
+                    writer.write(batch, None).map_err(failed)?;
                 }
-                stream.finish()?;
-                let rows = batches.iter().map(|b| b.num_rows() as u64).sum();
-                let encoded = stream.into_inner()?;
-                if encoded.len() > MAX_INLINE_RESULT {
-                    let mut writer = self.store.writer(self.key, self.schema, self.subpartitions).map_err(failed)?;
-                    for batch in batches {
-                        writer.write(batch, None).map_err(failed)?;
-                    }
-                    return Ok(Written { stats: writer.finish().map_err(failed)?, inline: None });
-                }
-                let stats = MapStats { rows: vec![rows], bytes: vec![bytes as u64], spilled_bytes: 0 };
-                Ok(Written { stats, inline: Some(Bytes::from(encoded)) })
+                let inline = (inline.len() <= MAX_INLINE_RESULT).then_some(inline);
+                Ok(Written { stats: writer.finish().map_err(failed)?, inline })
             }
         }
     }
+}
+
+fn encode(batches: &[RecordBatch], schema: &SchemaRef) -> Result<Bytes> {
+    let mut stream = StreamWriter::try_new(Vec::new(), schema)?;
+    for batch in batches {
+        stream.write(batch)?;
+    }
+    Ok(Bytes::from(stream.into_inner()?))
 }
 
 fn conform(batch: RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {

@@ -149,19 +149,21 @@ impl Attempts {
         let (link, ended) = (self.link.clone(), self.ended.clone());
         tokio::spawn(async move {
             let report = match work.await {
-                Ok(report) => Some(report),
+                Ok(report) => report,
                 Err(error) if error.is_panic() => {
                     let message = format!("the task panicked: {}", panic_text(error.into_panic()));
                     let cause = FailureCause::Task { kind: ErrorKind::Internal, message };
-                    Some(FromTaskManager::Failed { attempt, cause })
+                    FromTaskManager::Failed { attempt, cause }
                 }
-                Err(_) => None,
+                // the slot is free from now on, and not before
+                Err(_) => {
+                    let cause = FailureCause::Task { kind: ErrorKind::Cancelled, message: "cancelled".to_owned() };
+                    FromTaskManager::Failed { attempt, cause }
+                }
             };
             // the entry goes first: the next order may come as soon as the report is out
             let _ = ended.send(attempt);
-            if let Some(report) = report {
-                let _ = link.send(report).await;
-            }
+            let _ = link.send(report).await;
         });
         self.running.insert(attempt, Running { abort, progress, reported: (0, 0) });
     }
