@@ -3,12 +3,8 @@
 use std::path::PathBuf;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let files = [
-        "thalweg/v1/session.proto",
-        "thalweg/v1/job.proto",
-        "thalweg/v1/cluster.proto",
-        "thalweg/v1/internal.proto",
-    ];
+    let files =
+        ["thalweg/v1/session.proto", "thalweg/v1/job.proto", "thalweg/v1/cluster.proto", "thalweg/v1/internal.proto"];
     for file in files {
         println!("cargo:rerun-if-changed={file}");
     }

@@ -27,7 +27,10 @@ pub struct Output {
 
 enum State {
     /// A result that may still be small: held back until it is too large or ends.
-    Holding { batches: Vec<RecordBatch>, bytes: usize },
+    Holding {
+        batches: Vec<RecordBatch>,
+        bytes: usize,
+    },
     Writing(MapWriter),
 }
 
@@ -93,9 +96,8 @@ impl Output {
                 .iter()
                 .map(|key| key.evaluate(&batch)?.into_array(batch.num_rows()))
                 .collect::<Result<Vec<ArrayRef>>>()?;
-            hash_columns(&columns, &mut self.hashes).map_err(|e| {
-                Caused(FailureCause::Task { kind: ErrorKind::Data, message: e.to_string() })
-            })?;
+            hash_columns(&columns, &mut self.hashes)
+                .map_err(|e| Caused(FailureCause::Task { kind: ErrorKind::Data, message: e.to_string() }))?;
         }
         writer.write(batch, Some(&self.hashes)).map_err(failed)
     }

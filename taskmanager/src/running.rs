@@ -8,9 +8,7 @@ use bytes::Bytes;
 use thalweg_graph::{Placement, TaskSpec};
 use thalweg_rpc::link::FromTaskManager;
 use thalweg_shuffle::ReadContext;
-use thalweg_types::{
-    AttemptId, ErrorKind, ExchangeKey, FailureCause, JobId, LeaderEpoch, StageKey, TaskManagerId,
-};
+use thalweg_types::{AttemptId, ErrorKind, ExchangeKey, FailureCause, JobId, LeaderEpoch, StageKey, TaskManagerId};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;

@@ -101,11 +101,8 @@ impl Parts {
         let store_options = StoreOptions { spill_dirs: workdirs.subdirs("exchange")?, ..StoreOptions::default() };
         let store = ExchangeStore::new(store_options, Arc::clone(&budget))?;
         let token: Option<Arc<str>> = config.security.token.as_ref().map(|t| Arc::from(t.expose()));
-        let channels = ChannelOptions {
-            token: token.clone(),
-            dead_after: config.heartbeat.timeout,
-            ..ChannelOptions::default()
-        };
+        let channels =
+            ChannelOptions { token: token.clone(), dead_after: config.heartbeat.timeout, ..ChannelOptions::default() };
         let network = NetworkBudget::new(usize::try_from(layout.network).unwrap_or(usize::MAX));
         let shared = Shared {
             broadcasts: Arc::new(BroadcastCache::new(Arc::clone(&budget))),
@@ -151,9 +148,8 @@ fn bind_error(bind: (&str, u16), source: std::io::Error) -> StartError {
 /// The directories that tables may be read from, resolved.
 fn access_rules(config: &Config) -> Result<AccessRules, StartError> {
     let roots = config.filesystem.allowed_roots.clone().unwrap_or_default();
-    let resolve = |path: PathBuf| {
-        path.canonicalize().map_err(|source| StartError::AllowedRoot { path: path.clone(), source })
-    };
+    let resolve =
+        |path: PathBuf| path.canonicalize().map_err(|source| StartError::AllowedRoot { path: path.clone(), source });
     Ok(AccessRules { allowed_roots: roots.into_iter().map(resolve).collect::<Result<_, _>>()? })
 }
 

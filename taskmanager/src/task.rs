@@ -86,15 +86,8 @@ impl Attempt {
         let exchange = ExchangeKey { job: task.job, exchange: self.spec.output };
         let key = MapOutputKey { exchange, map: task.index, attempt: self.spec.attempt.attempt };
         let store: Arc<ExchangeStore> = Arc::clone(&self.shared.store);
-        Output::new(
-            store,
-            key,
-            fragment.plan.schema(),
-            self.spec.subpartitions,
-            fragment.hash_keys,
-            self.spec.result,
-        )
-        .map_err(|e| failure_cause(&e))
+        Output::new(store, key, fragment.plan.schema(), self.spec.subpartitions, fragment.hash_keys, self.spec.result)
+            .map_err(|e| failure_cause(&e))
     }
 
     async fn pump(

@@ -9,6 +9,8 @@ use std::path::Path;
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
+use arrow::array::{AsArray, RecordBatch};
+use arrow::datatypes::Schema;
 use thalweg_client::format::{Format, ResultWriter, units};
 use thalweg_client::script::{self, Statement};
 use thalweg_client::{Client, ExecuteOutcome, Executed, QueryResult, Session};
@@ -126,6 +128,11 @@ impl<'a> Runner<'a> {
                     Format::Csv | Format::Json => tell(text),
                 }
             }
+            ExecuteOutcome::Rows { schema, batches } if self.format == Format::Table && is_plan(&schema) => {
+                for line in batches.iter().flat_map(plan_lines) {
+                    self.writer.line(&line)?;
+                }
+            }
             ExecuteOutcome::Rows { schema, batches } => {
                 self.writer.begin(&schema)?;
                 for batch in &batches {
@@ -219,4 +226,14 @@ async fn drive(progress: &mut Option<Progress>) {
         Some(progress) => progress.drive().await,
         None => std::future::pending().await,
     }
+}
+
+/// What EXPLAIN returns: one column of text lines. A box around them would be as wide as the longest line.
+fn is_plan(schema: &Schema) -> bool {
+    matches!(schema.fields().as_ref(), [field] if field.name() == "plan")
+}
+
+fn plan_lines(batch: &RecordBatch) -> Vec<String> {
+    let lines = batch.column(0).as_string_opt::<i32>();
+    lines.map(|lines| lines.iter().map(|line| line.unwrap_or_default().to_owned()).collect()).unwrap_or_default()
 }

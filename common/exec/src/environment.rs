@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use datafusion::error::Result;
+use datafusion::execution::SessionStateDefaults;
 use datafusion::execution::TaskContext;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::memory_pool::MemoryPool;
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
-use datafusion::execution::SessionStateDefaults;
 use datafusion::logical_expr::{AggregateUDF, ScalarUDF, WindowUDF};
 
 use crate::functions;
@@ -47,7 +47,13 @@ impl TaskEnvironment {
     }
 
     /// The context of one task attempt: its own memory pool and io, everything else shared.
-    pub fn task_context(&self, id: String, pool: Arc<dyn MemoryPool>, io: TaskIo, batch_size: usize) -> Arc<TaskContext> {
+    pub fn task_context(
+        &self,
+        id: String,
+        pool: Arc<dyn MemoryPool>,
+        io: TaskIo,
+        batch_size: usize,
+    ) -> Arc<TaskContext> {
         let config = session_config(1, batch_size).with_extension(Arc::new(io));
         let runtime = RuntimeEnv { memory_pool: pool, ..self.runtime.clone() };
         Arc::new(TaskContext::new(

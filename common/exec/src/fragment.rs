@@ -26,7 +26,9 @@ impl Fragment {
     pub fn encode(&self) -> Result<Arc<[u8]>> {
         // the keys travel as the library's own repartition node, which knows how to encode expressions
         let root: Arc<dyn ExecutionPlan> = match &self.hash_keys {
-            Some(keys) => Arc::new(RepartitionExec::try_new(Arc::clone(&self.plan), Partitioning::Hash(keys.clone(), 2))?),
+            Some(keys) => {
+                Arc::new(RepartitionExec::try_new(Arc::clone(&self.plan), Partitioning::Hash(keys.clone(), 2))?)
+            }
             None => Arc::clone(&self.plan),
         };
         let bytes = physical_plan_to_bytes_with_proto_converter(root, &Codec, &DeduplicatingProtoConverter {})?;

@@ -74,7 +74,7 @@ fn bad_sql_is_refused_with_its_place() {
 fn an_error_while_running_is_refused_too() {
     let _machine = exclusive();
     let sql = "CREATE TABLE t (a INT) WITH ('connector'='values','rows'='[[1],[0]]'); SELECT 1 / a FROM t;";
-    assert_refused(&local(&["-e", sql]), FAILED, &["zero"]);
+    assert_refused(&local(&["--format", "csv", "-e", sql]), FAILED, &["zero"]);
 }
 
 #[test]

@@ -190,7 +190,7 @@ impl DriverTask {
             FromTaskManager::Progress { attempt, rows, bytes } => {
                 self.tell(Event::Progress { attempt, tm, rows, bytes });
             }
-            FromTaskManager::Leaving { detail } => self.lose(&tm, format!("it left: {detail}")),
+            FromTaskManager::Leaving { detail } => self.let_go(&tm, format!("it left: {detail}")),
             FromTaskManager::Heartbeat => {}
             FromTaskManager::Register { .. } => self.lose(&tm, "it registered twice on one link".to_owned()),
         }
@@ -217,7 +217,14 @@ impl DriverTask {
 
     pub(super) fn lose(&mut self, tm: &TaskManagerId, detail: String) {
         if self.unlink(tm) {
-            warn!(task_manager = %tm, detail, "taskmanager gone");
+            warn!(task_manager = %tm, detail, "taskmanager lost");
+            self.tell(Event::TaskManagerDown { tm: tm.clone(), detail });
+        }
+    }
+
+    fn let_go(&mut self, tm: &TaskManagerId, detail: String) {
+        if self.unlink(tm) {
+            info!(task_manager = %tm, detail, "taskmanager left");
             self.tell(Event::TaskManagerDown { tm: tm.clone(), detail });
         }
     }

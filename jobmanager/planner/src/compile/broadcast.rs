@@ -16,10 +16,7 @@ use thalweg_exec::SourceExec;
 
 /// Join types whose build side (the left one) may be replicated to every task: none of them emits build rows by itself.
 pub fn build_side_may_be_replicated(join: JoinType) -> bool {
-    matches!(
-        join,
-        JoinType::Inner | JoinType::Right | JoinType::RightSemi | JoinType::RightAnti | JoinType::RightMark
-    )
+    matches!(join, JoinType::Inner | JoinType::Right | JoinType::RightSemi | JoinType::RightAnti | JoinType::RightMark)
 }
 
 /// Runs after the library chose the build side and before it adds exchanges.
@@ -42,9 +39,9 @@ impl BroadcastSmallSides {
         let left = self.fits(join.left()).filter(|_| build_side_may_be_replicated(*join.join_type()));
         let right = self.fits(join.right()).filter(|_| build_side_may_be_replicated(join.join_type().swap()));
         match (left, right) {
-            (Some(left), right) if right.is_none_or(|right| left <= right) => {
-                Ok(Some(join.builder().with_partition_mode(PartitionMode::CollectLeft).recompute_properties().build_exec()?))
-            }
+            (Some(left), right) if right.is_none_or(|right| left <= right) => Ok(Some(
+                join.builder().with_partition_mode(PartitionMode::CollectLeft).recompute_properties().build_exec()?,
+            )),
             (_, Some(_)) => Ok(Some(join.swap_inputs(PartitionMode::CollectLeft)?)),
             _ => Ok(None),
         }

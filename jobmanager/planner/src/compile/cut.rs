@@ -25,9 +25,7 @@ use datafusion::physical_plan::union::{InterleaveExec, UnionExec};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitioning, PhysicalExpr};
 use thalweg_exec::fragment::Fragment;
 use thalweg_exec::{ConcatExec, ExchangeInputExec, OnceExec, SourceExec};
-use thalweg_graph::{
-    Exchange, ExchangeKind, InputRole, Parallelism, PlanTemplate, Source, Split, Stage, StageInput,
-};
+use thalweg_graph::{Exchange, ExchangeKind, InputRole, Parallelism, PlanTemplate, Source, Split, Stage, StageInput};
 use thalweg_types::{ExchangeId, StageId};
 
 use super::broadcast::build_side_may_be_replicated;
@@ -331,9 +329,7 @@ fn limited(plan: Arc<dyn ExecutionPlan>, fetch: Option<usize>) -> Arc<dyn Execut
     }
 }
 
-fn two_children(
-    plan: &Arc<dyn ExecutionPlan>,
-) -> Result<(&Arc<dyn ExecutionPlan>, &Arc<dyn ExecutionPlan>)> {
+fn two_children(plan: &Arc<dyn ExecutionPlan>) -> Result<(&Arc<dyn ExecutionPlan>, &Arc<dyn ExecutionPlan>)> {
     match plan.children().as_slice() {
         [left, right] => Ok((*left, *right)),
         other => Err(DataFusionError::Internal(format!("{} has {} children, not two", plan.name(), other.len()))),

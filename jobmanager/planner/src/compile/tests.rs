@@ -105,7 +105,8 @@ async fn run(template: &PlanTemplate, tasks: usize) -> Vec<RecordBatch> {
     for stage in &template.stages {
         let kind = template.exchange(stage.output).kind;
         let tasks = if stage.parallelism == Parallelism::Single { 1 } else { tasks };
-        let queues = stage.sources.iter().map(|s| Mutex::new(s.splits.iter().map(|s| Arc::clone(&s.payload)).collect()));
+        let queues =
+            stage.sources.iter().map(|s| Mutex::new(s.splits.iter().map(|s| Arc::clone(&s.payload)).collect()));
         let splits = Arc::new(SharedSplits(queues.collect()));
         let mut maps = vec![];
         for task in 0..tasks {
@@ -233,7 +234,8 @@ async fn shapes_that_need_care() {
 
 #[test]
 fn subpartitions_follow_the_greatest_parallelism() {
-    for (max, expected) in [(1, 512), (64, 512), (65, 1024), (128, 1024), (1024, 1024), (2000, 2048), (1 << 20, 65_536)] {
+    for (max, expected) in [(1, 512), (64, 512), (65, 1024), (128, 1024), (1024, 1024), (2000, 2048), (1 << 20, 65_536)]
+    {
         assert_eq!(super::subpartitions(max), expected, "{max}");
     }
 }
