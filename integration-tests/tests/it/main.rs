@@ -7,6 +7,7 @@ mod command_line;
 mod dependencies;
 mod hostile;
 mod kills;
+mod layouts;
 mod lifecycle;
 mod partial_loss;
 mod random_queries;
