@@ -17,7 +17,7 @@ pub struct Table {
 impl Table {
     /// The rows as `1,x` lines with `N` for NULL, sorted: a bag that is easy to write down in a test.
     pub fn bag(&self) -> Vec<String> {
-        let mut lines: Vec<String> = self.rows.iter().map(|row| line(row)).collect();
+        let mut lines: Vec<String> = self.rows.iter().map(line).collect();
         lines.sort();
         lines
     }

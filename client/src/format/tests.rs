@@ -194,8 +194,8 @@ fn csv_sets_have_a_blank_line_between_them() {
 #[test]
 fn an_empty_result_still_has_its_header() {
     let empty = batch(vec![("a", Arc::new(Int32Array::from(Vec::<i32>::new())))]);
-    assert_eq!(print(Format::Csv, &[empty.clone()]), "a\n");
-    assert_eq!(print(Format::Json, &[empty.clone()]), "");
+    assert_eq!(print(Format::Csv, std::slice::from_ref(&empty)), "a\n");
+    assert_eq!(print(Format::Json, std::slice::from_ref(&empty)), "");
     assert_eq!(print(Format::Table, &[empty]), "+---+\n| a |\n+---+\n+---+\n");
 }
 

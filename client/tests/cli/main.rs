@@ -1,5 +1,7 @@
 //! The real binary, against a cluster that is made up: what it prints where, and how it ends.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod fake;
 mod remote;
 mod usage;

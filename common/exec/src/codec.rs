@@ -28,6 +28,7 @@ struct NodeProto {
 }
 
 #[derive(Clone, PartialEq, prost::Oneof)]
+#[expect(clippy::large_enum_variant, reason = "lives for the length of one call")]
 enum Node {
     #[prost(message, tag = "1")]
     Source(SourceProto),

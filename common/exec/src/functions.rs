@@ -80,7 +80,7 @@ fn next_start() -> u64 {
 }
 
 fn start_of_seed(seed: i64) -> u64 {
-    mix(seed as u64 ^ 0x5EED_0F_7A1)
+    mix(seed as u64 ^ 0x5_EED0_F7A1)
 }
 
 /// The finaliser of SplitMix64: neighbouring inputs give unrelated outputs.

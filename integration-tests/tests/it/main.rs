@@ -2,6 +2,8 @@
 //!
 //! Tests with a cluster run one at a time whatever the number of test threads (see `cluster::exclusive`).
 
+#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a test fails by panicking and says what it saw")]
+
 mod cases;
 mod command_line;
 mod dependencies;

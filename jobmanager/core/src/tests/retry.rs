@@ -116,8 +116,7 @@ fn a_partition_that_is_lost_again_and_again_fails_the_job() {
             continue;
         };
         let key = world.deployed.last().unwrap().inputs[0].exchange;
-        let map_attempt =
-            world.stage(0).attempts.iter().filter(|a| a.attempt.task.index == 1).next_back().unwrap().attempt;
+        let map_attempt = world.stage(0).attempts.iter().rfind(|a| a.attempt.task.index == 1).unwrap().attempt;
         losses += 1;
         let lost = FailureCause::PartitionLost {
             exchange: key,

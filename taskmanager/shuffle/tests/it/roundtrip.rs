@@ -143,11 +143,11 @@ fn only_finished_outputs_are_found_and_newer_attempts_replace_older_ones() {
     let err = t.store.read(&key(1, 0, 1), Interval::new(0, 8), None).unwrap_err();
     assert!(matches!(err, Error::NotFound { .. }), "{err}");
     drop(open);
-    write(&t.store, key(1, 0, 2), &[batch.clone()], &hashes, 8);
-    write(&t.store, key(1, 0, 1), &[batch.clone()], &hashes, 8); // a late older attempt changes nothing
+    write(&t.store, key(1, 0, 2), std::slice::from_ref(&batch), &hashes, 8);
+    write(&t.store, key(1, 0, 1), std::slice::from_ref(&batch), &hashes, 8); // a late older attempt changes nothing
     assert!(matches!(t.store.read(&key(1, 0, 1), Interval::new(0, 8), None), Err(Error::NotFound { .. })));
     assert_eq!(read(&t.store, key(1, 0, 2), 0, 8).unwrap().num_rows(), 100);
-    write(&t.store, key(1, 0, 3), &[batch.clone()], &hashes, 8);
+    write(&t.store, key(1, 0, 3), std::slice::from_ref(&batch), &hashes, 8);
     assert!(matches!(t.store.read(&key(1, 0, 2), Interval::new(0, 8), None), Err(Error::NotFound { .. })));
     assert_eq!(t.store.usage().outputs, 1);
     assert_eq!(t.store.outputs(exchange_key(1), Interval::new(0, 10)), [key(1, 0, 3)]);
