@@ -10,8 +10,11 @@ use parquet::arrow::ArrowWriter;
 /// Rows per batch handed to the writer.
 const BATCH: i64 = 65_536;
 
+/// A column's name, and its value as a function of the row number.
+pub type Column<'a> = (&'a str, fn(i64) -> i64);
+
 /// Writes rows `0..rows` as `files` parquet files of about equal length; each column is a function of the row number.
-pub fn write_parquet(dir: &Path, rows: i64, files: i64, columns: &[(&str, fn(i64) -> i64)]) {
+pub fn write_parquet(dir: &Path, rows: i64, files: i64, columns: &[Column<'_>]) {
     std::fs::create_dir_all(dir).expect("the data directory can be made");
     for part in 0..files {
         let (from, to) = (rows * part / files, rows * (part + 1) / files);
@@ -40,7 +43,7 @@ pub fn write_batch(dir: &Path, rows: &RecordBatch, files: usize) {
     }
 }
 
-fn batch(from: i64, to: i64, columns: &[(&str, fn(i64) -> i64)]) -> RecordBatch {
+fn batch(from: i64, to: i64, columns: &[Column<'_>]) -> RecordBatch {
     let arrays = columns.iter().map(|(name, value)| {
         let array: ArrayRef = Arc::new(Int64Array::from_iter_values((from..to).map(value)));
         (*name, array)

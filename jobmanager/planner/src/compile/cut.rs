@@ -329,7 +329,10 @@ fn limited(plan: Arc<dyn ExecutionPlan>, fetch: Option<usize>) -> Arc<dyn Execut
     }
 }
 
-fn two_children(plan: &Arc<dyn ExecutionPlan>) -> Result<(&Arc<dyn ExecutionPlan>, &Arc<dyn ExecutionPlan>)> {
+/// The build side and the probe side of a join.
+type Sides<'a> = (&'a Arc<dyn ExecutionPlan>, &'a Arc<dyn ExecutionPlan>);
+
+fn two_children(plan: &Arc<dyn ExecutionPlan>) -> Result<Sides<'_>> {
     match plan.children().as_slice() {
         [left, right] => Ok((*left, *right)),
         other => Err(DataFusionError::Internal(format!("{} has {} children, not two", plan.name(), other.len()))),

@@ -191,12 +191,12 @@ impl Places<'_> {
                 outs[block][start..start + value.len()].copy_from_slice(value);
             }
         }
-        let build = |((ends, values), nulls): ((Vec<T::Offset>, Vec<u8>), Option<NullBuffer>)| {
+        let build = |(ends, values): (Vec<T::Offset>, Vec<u8>), nulls: Option<NullBuffer>| {
             let offsets = OffsetBuffer::new(ScalarBuffer::from(ends));
             let array = GenericByteArray::<T>::try_new(offsets, Buffer::from_vec(values), nulls)?;
             Ok(Arc::new(array) as ArrayRef)
         };
-        ends.into_iter().zip(outs).zip(self.nulls(arrays)).map(build).collect()
+        ends.into_iter().zip(outs).zip(self.nulls(arrays)).map(|(block, nulls)| build(block, nulls)).collect()
     }
 
     fn order(&self, arrays: &[&ArrayRef]) -> Order {

@@ -44,7 +44,9 @@ async fn values_nulls_and_quotes() {
 #[tokio::test]
 async fn dialects() {
     let two = || schema(vec![Field::new("a", DataType::Int32, true), Field::new("b", DataType::Utf8, true)]);
-    let cases: [(&str, &[(&str, &str)], &[&str]); 7] = [
+    /// Text, options, rows.
+    type Case = (&'static str, &'static [(&'static str, &'static str)], &'static [&'static str]);
+    let cases: [Case; 7] = [
         ("1\t'x\ty'\n", &[("csv.field-delimiter", "\\t"), ("csv.quote-character", "'")], &["|1|x\ty|"]),
         ("1;\"x\n", &[("csv.field-delimiter", ";"), ("csv.disable-quote-character", "true")], &["|1|\"x|"]),
         ("a,b\n1,x\n", &[("csv.header", "true")], &["|1|x|"]),
