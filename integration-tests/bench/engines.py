@@ -11,6 +11,7 @@ from measure import end, free_port, port_open, spawn, wait_for
 from prepare import COLUMNS, HERE
 
 WORKER_MEMORY = "4g"
+QUERY_LIMIT = 600  # seconds
 
 
 class Failed(Exception):
@@ -24,7 +25,11 @@ class Driver:
         with open(log, "w") as err:
             self.process = subprocess.Popen([str(c) for c in command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=err,
                                             text=True, env={**os.environ, **(env or {})})
-        self._answer(300)
+        try:
+            self._answer(300)
+        except BaseException:
+            self.close()
+            raise
 
     def _answer(self, limit):
         timer = threading.Timer(limit, self.process.kill)
@@ -34,6 +39,8 @@ class Driver:
         finally:
             timer.cancel()
         if not line:
+            self.process.kill()
+            self.process.wait()  # so that whoever asks whether it lives hears no
             raise Failed(f"the driver ended, or took longer than {limit} s")
         verb, rest = line.rstrip("\n").split(" ", 1)
         if verb != "OK":
@@ -41,9 +48,12 @@ class Driver:
         micros, rows = rest.split()
         return int(micros) / 1e6, int(rows)
 
-    def send(self, line, limit=600):
-        self.process.stdin.write(" ".join(line.split()) + "\n")
-        self.process.stdin.flush()
+    def send(self, line, limit=QUERY_LIMIT):
+        try:
+            self.process.stdin.write(" ".join(line.split()) + "\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            raise Failed("the driver has ended") from None
         return self._answer(limit)
 
     def close(self):
@@ -61,6 +71,15 @@ class Engine:
 
     def query(self, text, file):
         return self.driver.send(f"QUERY {file} {text}")[0]
+
+    def declare_tables(self):
+        for table, columns in COLUMNS.items():
+            self.driver.send(f"DDL CREATE TABLE {table} ({columns}) WITH ('connector'='filesystem',"
+                             f"'path'='{self.data / table}','format'='parquet')")
+
+    def whole(self):
+        """Whether everything that was started still runs."""
+        return self.driver is not None and all(p.poll() is None for p in [*self.processes, self.driver.process])
 
     @property
     def pids(self):
@@ -108,9 +127,7 @@ class Thalweg(Engine):
     def start(self):
         self.start_daemons()
         self.driver = Driver([self.driver_binary, f"127.0.0.1:{self.port}"], self.log("thalweg-driver"))
-        for table, columns in COLUMNS.items():
-            self.driver.send(f"DDL CREATE TABLE {table} ({columns}) WITH ('connector'='filesystem',"
-                             f"'path'='{self.data / table}','format'='parquet')")
+        self.declare_tables()
         return self
 
 

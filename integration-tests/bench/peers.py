@@ -4,7 +4,8 @@
     peers.py [--sf 1] [--engines duckdb,datafusion,sail,spark,thalweg] [--runs 1]
 
 Each engine runs every query once uncounted and then --runs times; the median counts, answers are compared with DuckDB's. Engines run one after the
-other, so the ratios are coarser than bench.py's pairs. Spark needs a Java 17 on the path; an engine that cannot be set up is named and left out.
+other, so the ratios are coarser than bench.py's pairs. A query that fails or takes longer than ten minutes is counted as failed, and the pass goes
+on. Spark needs a Java 17 on the path; an engine that cannot be set up is named and left out.
 """
 import argparse
 import datetime
@@ -17,6 +18,8 @@ from bench import timed
 from engines import Failed, InProcess, Sail, Spark, Thalweg
 from measure import clean_up_when_told_to_end
 from prepare import binaries, equal, place, python_with, reference_answers, tpch_files
+
+CANNOT_START = (Failed, TimeoutError, OSError, subprocess.CalledProcessError)
 
 
 def arguments():
@@ -57,26 +60,41 @@ def one_query(engine, number, text, runs, file, check):
 
 
 def one_engine(name, args, root, data, answers, target):
-    check = lambda number, file: equal(target / "examples/check_answer", answers, number, file)
+    engine = None
     try:
-        engine = make(name, root, data, target)
-        engine.start()
-    except (Failed, TimeoutError, OSError, subprocess.CalledProcessError) as error:
-        print(f"{name}: left out, it does not start here: {error}", flush=True)
-        return {"error": str(error)}
-    found = {}
-    try:
-        for number in map(int, args.queries.split(",")):
-            text = (answers / f"q{number:02}.sql").read_text()
-            result = one_query(engine, number, text, args.runs, root / f"out/{name}-q{number:02}.csv", check)
-            found[f"q{number:02}"] = result
-            print(f"{name} q{number:02} " + (result.get("error") or f"{result['wall_s']:.3f} s  cpu {result['cpu_s']:.2f} s"), flush=True)
-            if engine.driver.process.poll() is not None:
-                engine.stop()
-                engine.start()
+        try:
+            engine = make(name, root, data, target)
+            engine.start()
+        except CANNOT_START as error:
+            print(f"{name}: left out, it does not start here: {error}", flush=True)
+            return {"error": str(error)}
+        return all_queries(engine, args, root, answers, target)
     finally:
-        engine.stop()
+        if engine:
+            engine.stop()
+
+
+def all_queries(engine, args, root, answers, target):
+    check = lambda number, file: equal(target / "examples/check_answer", answers, number, file)
+    found = {}
+    for number in map(int, args.queries.split(",")):
+        text = (answers / f"q{number:02}.sql").read_text()
+        result = restarted(engine) or one_query(engine, number, text, args.runs, root / f"out/{engine.name}-q{number:02}.csv", check)
+        found[f"q{number:02}"] = result
+        print(f"{engine.name} q{number:02} " + (result.get("error") or f"{result['wall_s']:.3f} s  cpu {result['cpu_s']:.2f} s"), flush=True)
     return found
+
+
+def restarted(engine):
+    """Starts an engine anew when a query has cost it a process; an error instead of a result when it does not come back."""
+    if engine.whole():
+        return None
+    try:
+        engine.stop()
+        engine.start()
+    except CANNOT_START as error:
+        return {"error": f"not run, the engine does not start again: {error}"}
+    return None
 
 
 def table(report):
