@@ -1,7 +1,7 @@
 """The engines under measurement. Each has start(), query(text, file) -> seconds, pids, stop(); all listen on loopback only.
 
-Resources are alike: two cores in all. Thalweg, Sail and Spark run two workers of one slot each, DuckDB and DataFusion two threads in one
-process. Whoever talks to an engine (its driver process) is counted with it.
+Resources are alike: two cores in all. Thalweg, Sail, Spark and Flink run two workers of one slot each, DuckDB and DataFusion two threads in one
+process. Whoever talks to an engine (its driver process) is counted with it. Flink, set up from jars, is in flink.py.
 """
 import os
 import subprocess

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """One pass of other engines over the same TPC-H files: where Thalweg stands among them.
 
-    peers.py [--sf 1] [--engines duckdb,datafusion,sail,spark,thalweg] [--runs 1]
+    peers.py [--sf 1] [--engines duckdb,datafusion,sail,spark,flink,thalweg] [--runs 1]
 
 Each engine runs every query once uncounted and then --runs times; the median counts, answers are compared with DuckDB's. Engines run one after the
 other, so the ratios are coarser than bench.py's pairs. A query that fails or takes longer than ten minutes is counted as failed, and the pass goes
-on. Spark needs a Java 17 on the path; an engine that cannot be set up is named and left out.
+on. Spark needs a Java 17 on the path and Flink a JDK 17; an engine that cannot be set up is named and left out.
 """
 import argparse
 import datetime
@@ -16,6 +16,7 @@ import sys
 
 from bench import timed
 from engines import Failed, InProcess, Sail, Spark, Thalweg
+from flink import Flink
 from measure import clean_up_when_told_to_end
 from prepare import binaries, equal, place, python_with, reference_answers, tpch_files
 
@@ -25,7 +26,7 @@ CANNOT_START = (Failed, TimeoutError, OSError, subprocess.CalledProcessError)
 def arguments():
     args = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     args.add_argument("--sf", default="1", help="scale factor (1)")
-    args.add_argument("--engines", default="duckdb,datafusion,sail,spark,thalweg")
+    args.add_argument("--engines", default="duckdb,datafusion,sail,spark,flink,thalweg")
     args.add_argument("--runs", type=int, default=1, help="counted runs per query (1)")
     args.add_argument("--queries", default=",".join(map(str, range(1, 23))))
     return args.parse_args()
@@ -38,6 +39,8 @@ def make(name, root, data, target):
         return Sail(root, data, python_with(root, "sail"))
     if name == "spark":
         return Spark(root, data, python_with(root, "spark"))
+    if name == "flink":
+        return Flink(root, data)
     if name in ("duckdb", "datafusion"):
         return InProcess(name, root, data, python_with(root, "base"))
     raise SystemExit(f"{name} is not an engine known here")

@@ -16,6 +16,7 @@ REQUIREMENTS = {
     "sail": ["pysail==0.7.2", "pyspark-client>=4", "pyarrow", "pandas", "grpcio", "grpcio-status", "googleapis-common-protos",
              "zstandard"],
     "spark": ["pyspark==4.3.0", "pyarrow"],
+    "flink": ["apache-flink-libraries==2.3.0"],  # the jars alone; apache-flink would bring Python packages nobody needs here
 }
 
 COLUMNS = {
