@@ -63,7 +63,7 @@ duplicates:
 bench: prerequisites python ## TPC-H against in-process DataFusion in pairs, latency, start and idle cost (BENCH='--sf 1').
 	python3 integration-tests/bench/bench.py $(BENCH)
 
-bench-peers: prerequisites python ## One pass of Sail, Spark, DuckDB and DataFusion over the same files (PEERS='--engines sail').
+bench-peers: prerequisites python ## One pass of Sail, Spark, Flink, DuckDB and DataFusion over the same files (PEERS='--engines sail').
 	python3 integration-tests/bench/peers.py $(PEERS)
 
 fuzz: prerequisites ## Property tests with many more cases, random queries against one task (CASES=5000 SEEDS=100).
