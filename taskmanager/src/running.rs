@@ -31,7 +31,7 @@ struct StageFragment {
 struct Running {
     abort: AbortHandle,
     progress: Arc<TaskProgress>,
-    reported: (u64, u64),
+    reported: [u64; 3],
 }
 
 /// State of one link; dropped with it, which cancels every attempt.
@@ -163,7 +163,7 @@ impl Attempts {
             let _ = ended.send(attempt);
             let _ = link.send(report).await;
         });
-        self.running.insert(attempt, Running { abort, progress, reported: (0, 0) });
+        self.running.insert(attempt, Running { abort, progress, reported: [0; 3] });
     }
 
     pub fn ended(&mut self, attempt: AttemptId) {
@@ -198,12 +198,12 @@ impl Attempts {
     pub fn progress(&mut self) -> Vec<FromTaskManager> {
         let mut messages = Vec::new();
         for (attempt, running) in &mut self.running {
-            let rows = running.progress.rows.load(Ordering::Relaxed);
-            let busy = running.progress.busy_nanos.load(Ordering::Relaxed);
-            // an operator that only consumes (a build side, a sort) makes progress too
-            if (rows, busy) != running.reported {
-                running.reported = (rows, busy);
-                messages.push(FromTaskManager::Progress { attempt: *attempt, rows, bytes: busy });
+            let progress = &running.progress;
+            let totals = [&progress.rows, &progress.bytes, &*progress.busy_nanos].map(|t| t.load(Ordering::Relaxed));
+            if totals != running.reported {
+                running.reported = totals;
+                let [rows, bytes, busy_nanos] = totals;
+                messages.push(FromTaskManager::Progress { attempt: *attempt, rows, bytes, busy_nanos });
             }
         }
         messages

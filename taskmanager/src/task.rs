@@ -15,6 +15,7 @@ use thalweg_exec::metrics::operator_metrics;
 use thalweg_graph::{OutputStats, TaskSpec};
 use thalweg_rpc::link::FromTaskManager;
 use thalweg_shuffle::ExchangeStore;
+use thalweg_shuffle::sizes::batch_bytes;
 use thalweg_types::{ExchangeKey, FailureCause, MapOutputKey};
 
 use crate::inputs::AttemptInputs;
@@ -26,6 +27,7 @@ use crate::splits::AttemptSplits;
 #[derive(Debug, Default)]
 pub struct TaskProgress {
     pub rows: AtomicU64,
+    pub bytes: AtomicU64,
     pub busy_nanos: Arc<AtomicU64>,
 }
 
@@ -100,6 +102,7 @@ impl Attempt {
         while let Some(batch) = rows.next().await {
             let batch = batch?;
             self.progress.rows.fetch_add(batch.num_rows() as u64, Ordering::Relaxed);
+            self.progress.bytes.fetch_add(batch_bytes(&batch) as u64, Ordering::Relaxed);
             output.write(batch)?;
         }
         drop(rows);

@@ -67,11 +67,12 @@ pub enum FromTaskManager {
         source: u32,
         request: u64,
     },
-    /// Totals so far.
+    /// Totals so far: rows and raw bytes written, time spent computing.
     Progress {
         attempt: AttemptId,
         rows: u64,
         bytes: u64,
+        busy_nanos: u64,
     },
     /// It shuts down in an orderly way; nothing follows.
     Leaving {

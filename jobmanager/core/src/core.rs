@@ -59,9 +59,9 @@ impl Core {
                     job.split_requested(ctx, attempt, tm, source, request);
                 });
             }
-            Event::Progress { attempt, tm, rows, bytes } => {
+            Event::Progress { attempt, tm, rows, bytes, busy_nanos } => {
                 self.with_job(now, attempt.task.job, out, |job, ctx| {
-                    job.attempt_progress(ctx, attempt, &tm, rows, bytes)
+                    job.attempt_progress(ctx, attempt, &tm, [rows, bytes, busy_nanos])
                 });
             }
             Event::Cancel { job } => self.with_job(now, job, out, |job, ctx| job.cancel(ctx)),

@@ -63,12 +63,14 @@ pub enum Event {
         source: u32,
         request: u64,
     },
-    /// A sign of life of a running attempt: totals so far.
+    /// A sign of life of a running attempt: totals so far. An operator that only consumes (a build side, a sort) shows by its
+    /// busy time that it goes on.
     Progress {
         attempt: AttemptId,
         tm: TaskManagerId,
         rows: u64,
         bytes: u64,
+        busy_nanos: u64,
     },
     /// The relay could not read a map output of the result.
     ResultLost {

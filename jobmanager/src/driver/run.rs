@@ -187,8 +187,8 @@ impl DriverTask {
             FromTaskManager::NextSplit { attempt, source, request } => {
                 self.tell(Event::SplitRequested { attempt, tm, source, request });
             }
-            FromTaskManager::Progress { attempt, rows, bytes } => {
-                self.tell(Event::Progress { attempt, tm, rows, bytes });
+            FromTaskManager::Progress { attempt, rows, bytes, busy_nanos } => {
+                self.tell(Event::Progress { attempt, tm, rows, bytes, busy_nanos });
             }
             FromTaskManager::Leaving { detail } => self.let_go(&tm, format!("it left: {detail}")),
             FromTaskManager::Heartbeat => {}

@@ -52,8 +52,8 @@ impl From<FromTaskManager> for v1::FromTaskManager {
             FromTaskManager::NextSplit { attempt, source, request } => {
                 Message::NextSplit(v1::NextSplit { attempt: Some(attempt_out(attempt)), source, request })
             }
-            FromTaskManager::Progress { attempt, rows, bytes } => {
-                Message::Progress(v1::TaskProgress { attempt: Some(attempt_out(attempt)), rows, bytes })
+            FromTaskManager::Progress { attempt, rows, bytes, busy_nanos } => {
+                Message::Progress(v1::TaskProgress { attempt: Some(attempt_out(attempt)), rows, bytes, busy_nanos })
             }
             FromTaskManager::Leaving { detail } => {
                 Message::Leaving(v1::Leaving { detail: shortened(&detail, MAX_TEXT / 4) })
@@ -92,6 +92,7 @@ impl TryFrom<v1::FromTaskManager> for FromTaskManager {
                 attempt: attempt_in(progress.attempt)?,
                 rows: progress.rows,
                 bytes: progress.bytes,
+                busy_nanos: progress.busy_nanos,
             },
             Message::Leaving(leaving) => FromTaskManager::Leaving { detail: text("detail", leaving.detail)? },
         })

@@ -146,6 +146,7 @@ impl Job {
             started_at: ctx.now,
             rows: 0,
             bytes: 0,
+            busy_nanos: 0,
             given: vec![Vec::new(); sources],
             answers: Default::default(),
             exhausted: Default::default(),

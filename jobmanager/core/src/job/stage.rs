@@ -69,6 +69,7 @@ pub(crate) struct Running {
     pub started_at: Time,
     pub rows: u64,
     pub bytes: u64,
+    pub busy_nanos: u64,
     /// Per source: splits handed out, in order.
     pub given: Vec<Vec<u32>>,
     /// Answers by (source, request), so that a repeated request takes no second split.

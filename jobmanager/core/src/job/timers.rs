@@ -89,18 +89,19 @@ impl Job {
         ctx: &mut Context<'_>,
         attempt: AttemptId,
         tm: &TaskManagerId,
-        rows: u64,
-        bytes: u64,
+        totals: [u64; 3],
     ) {
         const MOST: u64 = 1 << 47;
-        let (rows, bytes) = (rows.min(MOST), bytes.min(MOST));
+        let [rows, bytes, busy_nanos] = totals.map(|total| total.min(MOST));
         let Some(stage) = self.current(attempt, tm) else { return };
         let index = attempt.task.index;
         let Some(running) = self.stages[stage].running_mut(index) else { return };
         let grown = (rows.saturating_sub(running.rows), bytes.saturating_sub(running.bytes));
-        if grown == (0, 0) {
+        let busier = busy_nanos > running.busy_nanos;
+        if grown == (0, 0) && !busier {
             return;
         }
+        running.busy_nanos = running.busy_nanos.max(busy_nanos);
         running.rows += grown.0;
         running.bytes += grown.1;
         self.stages[stage].rows += grown.0;

@@ -248,7 +248,7 @@ fn reports_that_fit_nothing_change_nothing() {
     world.feed(finished(AttemptId { task: task(world.job, 0, 9), attempt: 1 }, &tm));
     world.feed(finished(AttemptId { task: task(world.job, 1, 0), attempt: 1 }, &tm));
     world.feed(Event::TaskFailed { attempt, tm: other.clone(), cause: super::world::io_error() });
-    world.feed(Event::Progress { attempt, tm: other.clone(), rows: 5, bytes: 5 });
+    world.feed(Event::Progress { attempt, tm: other.clone(), rows: 5, bytes: 5, busy_nanos: 0 });
     world.feed(Event::SplitRequested { attempt, tm: other.clone(), source: 0, request: 0 });
     world.feed(Event::SplitRequested { attempt, tm: tm.clone(), source: 77, request: 0 });
     world.feed(Event::TaskManagerDown { tm: other, detail: String::new() });
@@ -322,7 +322,7 @@ fn the_view_sums_what_counts() {
     let rows: Vec<u64> = view.operators.iter().map(|o| o.output_rows).collect();
     assert_eq!(rows, [32, 40]);
     let (_, attempt) = world.running_in(1)[0].clone();
-    world.feed(Event::Progress { attempt, tm, rows: 9, bytes: 90 });
+    world.feed(Event::Progress { attempt, tm, rows: 9, bytes: 90, busy_nanos: 0 });
     assert_eq!(world.stage(1).progress.rows, 9);
 }
 
@@ -350,9 +350,13 @@ fn a_stalled_job_says_what_waits_on_whom() {
     world.submit(JobOptions { stall_timeout: Duration::from_secs(60), ..defaults() });
     let (_, attempt) = world.running()[0].clone();
     world.advance_time(Duration::from_secs(59));
-    world.feed(Event::Progress { attempt, tm, rows: 1, bytes: 1 });
+    let progress = |rows, busy_nanos| Event::Progress { attempt, tm: tm.clone(), rows, bytes: rows, busy_nanos };
+    world.feed(progress(1, 1));
     world.advance_time(Duration::from_secs(59));
-    assert_eq!(world.state(), JobState::Running, "progress was made a minute ago");
+    world.feed(progress(1, 2));
+    world.advance_time(Duration::from_secs(59));
+    assert_eq!(world.state(), JobState::Running, "it was busy less than a minute ago");
+    world.feed(progress(1, 2));
     world.advance_time(Duration::from_secs(60));
     let JobState::Failed(JobFailure::Stalled { waits, .. }) = world.state() else { panic!("{:?}", world.state()) };
     assert!(waits.contains("s0 (stage 0) has 0 of 2 tasks finished, running 0#1 on a@1"), "{waits}");

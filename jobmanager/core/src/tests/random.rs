@@ -146,8 +146,8 @@ pub fn step(world: &mut World, dice: &mut Dice, trouble: &mut Trouble) {
         }
         93..=96 => {
             if let Some((tm, attempt)) = dice.pick(&world.running()) {
-                let (rows, bytes) = (dice.roll() % 100, dice.roll() % 100);
-                world.feed(Event::Progress { attempt, tm, rows, bytes });
+                let [rows, bytes, busy_nanos] = [(); 3].map(|()| dice.roll() % 100);
+                world.feed(Event::Progress { attempt, tm, rows, bytes, busy_nanos });
             }
         }
         _ => {

@@ -95,10 +95,11 @@ fn from_task_manager() -> impl Strategy<Value = FromTaskManager> {
             source,
             request
         }),
-        (attempt(), any::<u64>(), any::<u64>()).prop_map(|(attempt, rows, bytes)| FromTaskManager::Progress {
+        (attempt(), any::<[u64; 3]>()).prop_map(|(attempt, [rows, bytes, busy_nanos])| FromTaskManager::Progress {
             attempt,
             rows,
-            bytes
+            bytes,
+            busy_nanos
         }),
         ".{0,80}".prop_map(|detail| FromTaskManager::Leaving { detail }),
     ]

@@ -89,13 +89,16 @@ async fn messages_arrive_in_order_and_a_farewell_is_heard() {
     let (mut jm, mut tm) = pair(pace(1000, 10_000)).await;
     let speak = async {
         for i in 0..5000 {
-            tm.tx.send(FromTaskManager::Progress { attempt: attempt(i), rows: 1, bytes: 2 }).await.unwrap();
+            tm.tx
+                .send(FromTaskManager::Progress { attempt: attempt(i), rows: 1, bytes: 2, busy_nanos: 3 })
+                .await
+                .unwrap();
         }
         tm.tx.send(FromTaskManager::Leaving { detail: "done".into() }).await.unwrap();
     };
     let listen = async {
         for i in 0..5000 {
-            let expected = FromTaskManager::Progress { attempt: attempt(i), rows: 1, bytes: 2 };
+            let expected = FromTaskManager::Progress { attempt: attempt(i), rows: 1, bytes: 2, busy_nanos: 3 };
             assert_eq!(heard(&mut jm).await, Some(expected));
         }
     };
