@@ -34,6 +34,17 @@ pub enum Command {
     Config(ConfigArgs),
 }
 
+impl Command {
+    /// Whether this process will run tasks of jobs.
+    pub fn runs_tasks(&self) -> bool {
+        match self {
+            #[cfg(feature = "server")]
+            Command::Taskmanager(_) | Command::Local(_) => true,
+            _ => false,
+        }
+    }
+}
+
 /// Where settings come from.
 #[derive(Debug, Clone, Default, Args)]
 pub struct Settings {

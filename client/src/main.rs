@@ -3,6 +3,7 @@
 //! On standard output are results only; everything said about them is on standard error. Exit codes: 0 done, 1 the SQL or the
 //! job failed or was interrupted, 2 the command line or the configuration is wrong, 3 no cluster was reachable or it denied.
 
+mod allocator;
 mod args;
 mod commands;
 mod exit;
@@ -16,14 +17,14 @@ use clap::Parser;
 
 use crate::exit::CliError;
 
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() -> ExitCode {
     let cli = match args::Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return exit::usage(&error),
     };
+    if cli.command.runs_tasks() {
+        allocator::keep_freed_memory();
+    }
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return exit::report(Err(CliError::start(error))),
