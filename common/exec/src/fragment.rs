@@ -10,8 +10,13 @@ use datafusion_proto::bytes::{
     physical_plan_from_bytes_with_proto_converter, physical_plan_to_bytes_with_proto_converter,
 };
 use datafusion_proto::physical_plan::DeduplicatingProtoConverter;
+use datafusion_proto::protobuf::PhysicalPlanNode;
+use prost::Message;
 
 use crate::codec::Codec;
+
+const TOO_DEEP: &str = "an expression of this query, or one stage of it, has too many levels to be sent to a task: nest fewer calls in \
+                        each other";
 
 /// What a task runs: a single-partition plan and the key expressions its output is distributed by.
 #[derive(Debug)]
@@ -23,6 +28,9 @@ pub struct Fragment {
 
 impl Fragment {
     /// Encodes plan and keys. Must happen before the plan runs: operators that ran hold state which does not decode.
+    ///
+    /// # Errors
+    /// An operator or expression that cannot travel, or more levels of them than a message may have.
     pub fn encode(&self) -> Result<Arc<[u8]>> {
         // the keys travel as the library's own repartition node, which knows how to encode expressions
         let root: Arc<dyn ExecutionPlan> = match &self.hash_keys {
@@ -32,6 +40,8 @@ impl Fragment {
             None => Arc::clone(&self.plan),
         };
         let bytes = physical_plan_to_bytes_with_proto_converter(root, &Codec, &DeduplicatingProtoConverter {})?;
+        // the encoder goes as deep as the plan does, but no decoder follows it everywhere
+        PhysicalPlanNode::decode(bytes.as_ref()).map_err(|_| DataFusionError::Plan(TOO_DEEP.to_owned()))?;
         Ok(Arc::from(bytes.as_ref()))
     }
 

@@ -22,6 +22,7 @@ use thalweg_exec::fragment::Fragment;
 use thalweg_exec::io::{TaskInputs, TaskIo, TaskSplits};
 use thalweg_exec::stable_hash::{hash_columns, subpartition};
 use thalweg_graph::{ExchangeKind, Parallelism, PlanTemplate, Stage};
+use thalweg_types::Fault;
 
 use super::CompiledQuery;
 use crate::sql::parse_statement;
@@ -230,6 +231,17 @@ async fn shapes_that_need_care() {
         assert!(single.template.validate().is_ok());
         check(&mut session, sql).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_expression_that_no_task_could_decode_is_refused_here() {
+    let mut session = tpch_session().await;
+    let nested =
+        |levels: usize| format!("SELECT {}n_nationkey{} AS v FROM nation", "ABS(".repeat(levels), ")".repeat(levels));
+    check(&mut session, &nested(10)).await;
+    let outcome = session.run(&parse_statement(&nested(60)).unwrap(), &options(0, 0)).await;
+    let error = outcome.err().map(|e| (e.fault(), e.to_string()));
+    assert!(matches!(&error, Some((Fault::User, text)) if text.contains("too many levels")), "{error:?}");
 }
 
 #[test]

@@ -222,7 +222,7 @@ fn the_largest_accepted_queries_plan_on_a_small_stack() {
     let joined: String = (0..40).map(|n| format!(" JOIN T AS u{n} ON u{n}.x = T.x")).collect();
     let joins = format!("SELECT T.x FROM T{joined}");
     let nested = format!("{}SELECT x FROM T{}", "SELECT x FROM (".repeat(30), ") AS s".repeat(30));
-    let calls = format!("SELECT {}x{} FROM T", "ABS(".repeat(90), ")".repeat(90));
+    let calls = format!("SELECT {}x{} FROM T", "ABS(".repeat(40), ")".repeat(40));
     for query in [sums, ors, unions, joins, nested, calls] {
         let begin: String = query.chars().take(60).collect();
         let work = move || fixture().run(&query).map(drop);
