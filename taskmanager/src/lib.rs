@@ -22,10 +22,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use thalweg_config::Config;
+use thalweg_rpc::TicketKey;
 use thalweg_rpc::link::{FromTaskManager, TaskManagerEnd, ToTaskManager};
 use thalweg_runtime::{Backoff, OwnedTask, spawn_owned};
 use thalweg_shuffle::ReadContext;
-use thalweg_shuffle::flight::TicketKey;
 use thalweg_types::{AttemptId, StageKey, TaskManagerId};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -200,7 +200,8 @@ impl Runner {
             Ok(Some(ToTaskManager::Registered { epoch, ticket_key, .. })) => {
                 let me = TaskManagerId::new(self.parts.resource.as_str(), incarnation);
                 info!(taskmanager = %me, epoch = epoch.0, "registered");
-                let key = TicketKey::new(&ticket_key);
+                let key = TicketKey::from_bytes(&ticket_key);
+                let key = key.inspect_err(|error| warn!(%error, "the JobManager's answer is no registration")).ok()?;
                 let data_plane = services::serve_data(&self.parts, incarnation, epoch, key.clone());
                 let data_plane = data_plane.inspect_err(|error| warn!(%error, "data plane not served")).ok()?;
                 let (tx, ended) = mpsc::unbounded_channel();

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use thalweg_config::Config;
+use thalweg_rpc::TicketKey;
 use thalweg_runtime::{OwnedTask, spawn_owned};
-use thalweg_shuffle::flight::{ExchangeService, ServerOptions, TicketKey};
+use thalweg_shuffle::flight::{ExchangeService, ServerOptions};
 use thalweg_types::LeaderEpoch;
 use tokio::net::TcpListener;
 use tonic::transport::Server;

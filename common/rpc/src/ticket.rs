@@ -12,7 +12,7 @@ use thalweg_types::JobId;
 
 const VERSION: u8 = 1;
 const KIND_RESULT: u8 = b'R';
-const MAC_LEN: usize = 32;
+pub(crate) const MAC_LEN: usize = 32;
 const DERIVATION: &[u8] = b"thalweg ticket key v1";
 
 /// Why a ticket is refused.
@@ -24,6 +24,8 @@ pub enum TicketError {
     Kind,
     #[error("the ticket's signature is wrong: it is of another cluster or an earlier start of this one")]
     Signature,
+    #[error("a ticket key has 32 bytes, not {0}")]
+    Key(usize),
 }
 
 /// The key tickets are signed with.
@@ -49,9 +51,22 @@ impl TicketKey {
         &self.0
     }
 
+    /// A key that another process made.
+    ///
+    /// # Errors
+    /// [`TicketError::Key`] for any other length than a key's.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, TicketError> {
+        bytes.try_into().map(Self).map_err(|_| TicketError::Key(bytes.len()))
+    }
+
     /// HMAC-SHA256 of the content.
     pub(crate) fn sign(&self, content: &[u8]) -> [u8; MAC_LEN] {
         self.mac(content).finalize().into_bytes().into()
+    }
+
+    /// Whether `mac` is the signature of the content; takes as long whatever it is.
+    pub(crate) fn verify(&self, content: &[u8], mac: &[u8]) -> Result<(), TicketError> {
+        self.mac(content).verify_slice(mac).map_err(|_| TicketError::Signature)
     }
 
     fn mac(&self, content: &[u8]) -> Hmac<Sha256> {
@@ -92,7 +107,7 @@ impl ResultTicket {
         if content[..2] != [VERSION, KIND_RESULT] {
             return Err(TicketError::Kind);
         }
-        key.mac(content).verify_slice(mac).map_err(|_| TicketError::Signature)?;
+        key.verify(content, mac)?;
         let job = content[2..].try_into().expect("the length was checked");
         Ok(Self { job: JobId(u128::from_be_bytes(job)) })
     }
@@ -116,5 +131,7 @@ mod tests {
         }
         assert_eq!(ResultTicket::verify(&signed[1..], &key), Err(TicketError::Length(49)));
         assert_ne!(TicketKey::random().unwrap(), TicketKey::random().unwrap());
+        assert_eq!(TicketKey::from_bytes(key.as_bytes()).unwrap(), key);
+        assert_eq!(TicketKey::from_bytes(&[0; 31]), Err(TicketError::Key(31)));
     }
 }

@@ -9,7 +9,6 @@ mod command_line;
 mod dependencies;
 mod hostile;
 mod kills;
-mod layouts;
 mod lifecycle;
 mod partial_loss;
 mod random_queries;

@@ -2,6 +2,9 @@
 //! through Flight over loopback with one sending and one receiving thread. Rows are 4 BIGINT, 2 DECIMAL and 2 STRING of 16
 //! bytes, 512 subpartitions unless told otherwise. Prints one JSON object.
 //!
+//! What the machine can do at most is measured in the same run: copying memory, LZ4 over the same bytes, and a plain TCP
+//! connection over loopback between two threads.
+//!
 //! `cargo run --release -p thalweg-shuffle --example exchange_bench [rows] [subpartitions]`
 
 use std::sync::Arc;
@@ -10,9 +13,8 @@ use std::time::{Duration, Instant};
 
 use arrow::array::{ArrayRef, Decimal128Array, Int64Array, RecordBatch, StringArray};
 use serde_json::{Value, json};
-use thalweg_shuffle::flight::{
-    ChannelOptions, DataChannels, ExchangeService, NetworkBudget, ServerOptions, Ticket, TicketKey, fetch,
-};
+use thalweg_rpc::{ExchangeTicket, TicketKey};
+use thalweg_shuffle::flight::{ChannelOptions, DataChannels, ExchangeService, NetworkBudget, ServerOptions, fetch};
 use thalweg_shuffle::sizes::batch_bytes;
 use thalweg_shuffle::{Budget, ExchangeStore, StoreOptions};
 use thalweg_types::{ExchangeId, ExchangeKey, Interval, JobId, LeaderEpoch, MapOutputKey};
@@ -133,7 +135,7 @@ impl Loopback {
     fn start(store: Arc<ExchangeStore>, subpartitions: u32) -> Result<Self> {
         let runtime = || tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let (server, client) = (runtime()?, runtime()?);
-        let secret = TicketKey::new(b"bench");
+        let secret = TicketKey::from_token("bench");
         let options = ServerOptions::new(1, Arc::new(AtomicU64::new(1)), secret.clone());
         let listener = server.block_on(tokio::net::TcpListener::bind("127.0.0.1:0"))?;
         let address = listener.local_addr()?.to_string();
@@ -145,7 +147,7 @@ impl Loopback {
                 .serve_with_incoming(tokio_stream::wrappers::TcpListenerStream::new(listener)),
         );
         let channels = DataChannels::new(ChannelOptions::default(), NetworkBudget::new(64 << 20))?;
-        let ticket = Ticket {
+        let ticket = ExchangeTicket {
             exchange: key(0).exchange,
             maps: Interval::new(0, 1),
             subpartitions: Interval::new(0, subpartitions),
@@ -153,7 +155,7 @@ impl Loopback {
             epoch: LeaderEpoch(1),
             incarnation: 1,
         };
-        Ok(Self { client, channels, address, ticket: ticket.encode(&secret), _server: server })
+        Ok(Self { client, channels, address, ticket: ticket.sign(&secret), _server: server })
     }
 
     fn read(&self, schema: arrow::datatypes::SchemaRef) -> Result<usize> {
@@ -167,6 +169,44 @@ impl Loopback {
             Ok(rows)
         })
     }
+}
+
+/// Copies `gigabytes` through a buffer that is larger than the caches.
+fn memory_copy(gigabytes: f64) -> Result<()> {
+    const BLOCK: usize = 64 << 20;
+    let (source, mut target) = (vec![1u8; BLOCK], vec![0u8; BLOCK]);
+    for _ in 0..(gigabytes * 1e9) as usize / BLOCK {
+        target.copy_from_slice(std::hint::black_box(&source));
+        std::hint::black_box(&target);
+    }
+    Ok(())
+}
+
+/// Compresses every column as one block.
+fn compress(batches: &[RecordBatch]) -> Result<()> {
+    let mut out = Vec::new();
+    for buffer in batches.iter().flat_map(|b| b.columns()).flat_map(|c| c.to_data().buffers().to_vec()) {
+        out.resize(out.len().max(lz4_flex::block::get_maximum_output_size(buffer.len())), 0);
+        std::hint::black_box(lz4_flex::block::compress_into(&buffer, &mut out)?);
+    }
+    Ok(())
+}
+
+/// Sends `gigabytes` from one thread to another in pieces of 1 MB.
+fn tcp(gigabytes: f64) -> Result<()> {
+    use std::io::{Read, Write};
+    const PIECE: usize = 1 << 20;
+    let pieces = (gigabytes * 1e9) as usize / PIECE;
+    let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
+    let mut sender = std::net::TcpStream::connect(listener.local_addr()?)?;
+    let sending = std::thread::spawn(move || {
+        let piece = vec![1u8; PIECE];
+        (0..pieces).try_for_each(|_| sender.write_all(&piece))
+    });
+    let (mut receiver, _) = listener.accept()?;
+    let mut piece = vec![0u8; PIECE];
+    (0..pieces).try_for_each(|_| receiver.read_exact(&mut piece))?;
+    sending.join().map_err(|_| "the sender panicked")?.map_err(Into::into)
 }
 
 #[expect(clippy::print_stdout, reason = "the result of the measurement")]
@@ -195,6 +235,11 @@ fn main() -> Result<()> {
         "rows": batches.len() * BATCH,
         "subpartitions": subpartitions,
         "raw_gigabytes": gigabytes,
+        "machine": {
+            "memory_copy": measure(gigabytes, || memory_copy(gigabytes))?,
+            "lz4_compress": measure(gigabytes, || compress(&batches))?,
+            "tcp_loopback": measure(gigabytes, || tcp(gigabytes))?,
+        },
         "write_and_local_read": in_memory,
         "write_spill_and_read": spilled,
         "flight_loopback": flight,

@@ -14,11 +14,12 @@ use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
 use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt};
+use thalweg_rpc::{ExchangeTicket, TicketKey};
 use thalweg_types::{ErrorKind, ExchangeKey, FailureCause, Interval, LeaderEpoch, MapOutputKey, TaskManagerId};
 
 use crate::coalesce::Coalescer;
 use crate::error::Error;
-use crate::flight::{DataChannels, FetchError, FetchStream, Ticket, TicketKey, fetch};
+use crate::flight::{DataChannels, FetchError, FetchStream, fetch};
 use crate::reader::MapReader;
 use crate::schema::{cast_batch, exchange_schema};
 use crate::store::{ExchangeStore, describe};
@@ -224,7 +225,7 @@ impl Reading {
         let reserve = channels.budget().reserve(wanted.len(), options.stream_window, options.reservation_timeout);
         let mut windows = reserve.await;
         let calls = wanted.into_iter().map(|(task_manager, (address, first, last))| {
-            let ticket = Ticket {
+            let ticket = ExchangeTicket {
                 exchange: spec.exchange,
                 maps: Interval::new(first.map, last + 1),
                 subpartitions: spec.subpartitions,
@@ -232,7 +233,7 @@ impl Reading {
                 epoch: spec.epoch,
                 incarnation: task_manager.incarnation,
             };
-            let (bytes, window) = (ticket.encode(&context.key), windows.share());
+            let (bytes, window) = (ticket.sign(&context.key), windows.share());
             async move {
                 let opened = fetch(channels, address, bytes, stored.clone(), window).await;
                 opened

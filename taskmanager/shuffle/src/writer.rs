@@ -79,19 +79,6 @@ impl MapWriter {
         })
     }
 
-    /// Tells how many tasks will read the output, as far as known: each gets blocks of its own size, so that none has to
-    /// decode much more than it owns.
-    pub fn with_planned_consumers(mut self, consumers: u32, expected_bytes: u64) -> Self {
-        let share = (expected_bytes / u64::from(consumers.max(1))) as usize;
-        self.block_bytes = share.clamp(16 << 10, self.store.options.block_bytes.max(16 << 10));
-        self
-    }
-
-    /// Rows and raw bytes of the blocks made so far; what is still buffered comes with the next flush.
-    pub fn written(&self) -> (u64, u64) {
-        (self.totals.rows.iter().sum(), self.totals.bytes.iter().sum())
-    }
-
     /// Takes a batch; `hashes` has one hash per row and may be absent with a single subpartition only.
     ///
     /// # Errors

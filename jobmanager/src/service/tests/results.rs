@@ -141,12 +141,10 @@ impl DataPlane {
             }
         };
         let mut messages = batches_to_flight_data(&schema(), vec![batch(&rows)]).unwrap();
-        let mut schema_info = MessageInfo::batch(0, 0, 0, false, b"", b"");
-        schema_info[1] = 0;
-        messages[0].app_metadata = schema_info.into();
+        messages[0].app_metadata = MessageInfo::schema(0).encode();
         let data = &mut messages[1];
         let info = MessageInfo::batch(map, *attempt, rows.len() as u32, end, &data.data_header, &data.data_body);
-        data.app_metadata = info.into();
+        data.app_metadata = info.encode();
         if matches!(answer, Answer::BadChecksum) {
             let mut body = data.data_body.to_vec();
             body[0] ^= 1;

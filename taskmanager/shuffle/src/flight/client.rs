@@ -11,10 +11,11 @@ use arrow::datatypes::SchemaRef;
 use arrow_flight::flight_service_client::FlightServiceClient;
 use arrow_flight::{FlightData, Ticket as FlightTicket};
 use bytes::Bytes;
+use thalweg_rpc::MessageInfo;
 use tonic::{Code, Request, Status, Streaming};
 
 use super::channels::{ChannelError, DataChannels, Reservation};
-use super::wire::{Kind, Metadata, checksum, fingerprint};
+use super::fingerprint::fingerprint;
 use crate::codec::{DecodeError, Limits, decode};
 
 /// Why a stream ended early.
@@ -138,11 +139,10 @@ impl FetchStream {
                 Ok(Ok(None)) => return self.end(),
                 Ok(Ok(Some(message))) => message,
             };
-            let metadata = Metadata::decode(&message.app_metadata)
-                .ok_or_else(|| self.corrupt("a message without valid metadata".to_owned()))?;
-            match (metadata.kind, self.started) {
-                (Kind::Schema, false) => self.check_schema(&metadata)?,
-                (Kind::Batch, true) => return self.item(message, &metadata).map(Some),
+            let info = MessageInfo::parse(&message.app_metadata).map_err(|e| self.corrupt(e.to_string()))?;
+            match (info.is_schema, self.started) {
+                (true, false) => self.check_schema(&info)?,
+                (false, true) => return self.item(message, &info).map(Some),
                 _ => return Err(self.corrupt("a schema where a batch is expected, or the other way round".to_owned())),
             }
         }
@@ -153,8 +153,8 @@ impl FetchStream {
     }
 
     /// Types are compared by fingerprint: the schema message itself is for other Flight clients and is not parsed.
-    fn check_schema(&mut self, metadata: &Metadata) -> Result<(), FetchError> {
-        if metadata.checksum != fingerprint(&self.schema) {
+    fn check_schema(&mut self, info: &MessageInfo) -> Result<(), FetchError> {
+        if info.checksum != fingerprint(&self.schema) {
             return Err(self.corrupt(format!("its columns have other types than {:?}", self.schema.fields())));
         }
         self.started = true;
@@ -168,25 +168,23 @@ impl FetchStream {
         }
     }
 
-    fn item(&mut self, message: FlightData, metadata: &Metadata) -> Result<FetchItem, FetchError> {
-        self.check_order(metadata)?;
+    fn item(&mut self, message: FlightData, info: &MessageInfo) -> Result<FetchItem, FetchError> {
+        self.check_order(info)?;
         let (header, body) = (message.data_header, message.data_body);
-        if checksum(&header, &body) != metadata.checksum {
-            return Err(self.corrupt(format!("checksum mismatch in a message of map {}", metadata.map)));
-        }
+        info.check(&header, &body).map_err(|e| self.corrupt(e.to_string()))?;
         let bytes = (header.len() + body.len()) as u64;
         let batch = decode(&header, &Buffer::from(body), &self.schema, self.limits)
             .map_err(|source| FetchError::Decode { peer: self.peer.clone(), source })?;
-        if batch.num_rows() != metadata.rows as usize {
-            return Err(self.corrupt(format!("{} rows where {} are announced", batch.num_rows(), metadata.rows)));
+        if batch.num_rows() != info.rows as usize {
+            return Err(self.corrupt(format!("{} rows where {} are announced", batch.num_rows(), info.rows)));
         }
-        self.last = Some((metadata.map, metadata.attempt, metadata.end_of_map));
-        let (map, attempt, end_of_map) = (metadata.map, metadata.attempt, metadata.end_of_map);
+        self.last = Some((info.map, info.attempt, info.end_of_map));
+        let (map, attempt, end_of_map) = (info.map, info.attempt, info.end_of_map);
         Ok(FetchItem { map, attempt, batch, end_of_map, bytes })
     }
 
     /// A map continues until its end was seen, and the next one has a higher number.
-    fn check_order(&self, next: &Metadata) -> Result<(), FetchError> {
+    fn check_order(&self, next: &MessageInfo) -> Result<(), FetchError> {
         let fits = match self.last {
             None => true,
             Some((map, attempt, false)) => map == next.map && attempt == next.attempt,

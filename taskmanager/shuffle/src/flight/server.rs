@@ -18,11 +18,11 @@ use arrow_flight::{
 use async_trait::async_trait;
 use futures::StreamExt;
 use futures::stream::BoxStream;
+use thalweg_rpc::{ExchangeTicket, MessageInfo, TicketError, TicketKey};
 use thalweg_types::MapOutputKey;
 use tonic::{Request, Response, Status, Streaming};
 
-use super::ticket::{Ticket, TicketError, TicketKey};
-use super::wire::{Kind, Metadata, checksum};
+use super::fingerprint::fingerprint;
 use crate::coalesce::merge;
 use crate::codec::Encoder;
 use crate::error::Error;
@@ -86,7 +86,7 @@ impl ExchangeService {
         if bytes.len() > MAX_TICKET_BYTES {
             return Err(Status::invalid_argument(format!("a ticket of {} bytes", bytes.len())));
         }
-        let ticket = Ticket::decode(bytes, &self.options.key).map_err(|e| match e {
+        let ticket = ExchangeTicket::verify(bytes, &self.options.key).map_err(|e| match e {
             TicketError::Signature => Status::permission_denied(e.to_string()),
             other => Status::invalid_argument(other.to_string()),
         })?;
@@ -116,7 +116,7 @@ fn same_bytes(a: &[u8], b: &[u8]) -> bool {
 struct Outgoing {
     store: Arc<ExchangeStore>,
     options: Arc<ServerOptions>,
-    ticket: Ticket,
+    ticket: ExchangeTicket,
     outputs: std::vec::IntoIter<MapOutputKey>,
     encoder: Encoder,
     /// Sent already, once something was.
@@ -134,7 +134,7 @@ impl Outgoing {
     fn new(
         store: Arc<ExchangeStore>,
         options: Arc<ServerOptions>,
-        ticket: Ticket,
+        ticket: ExchangeTicket,
         outputs: Vec<MapOutputKey>,
     ) -> Result<Self, Status> {
         let encoder = Encoder::new(false).map_err(|e| Status::internal(describe(&e)))?;
@@ -152,7 +152,7 @@ impl Outgoing {
         if self.schema.is_none() {
             let schema = open.reader.schema().clone();
             let header = self.encoder.encode_schema(&schema);
-            let metadata = Metadata::schema(&schema).encode();
+            let metadata = MessageInfo::schema(fingerprint(&schema)).encode();
             self.schema = Some(schema);
             self.map = Some(open);
             return Ok(Some(FlightData::new().with_data_header(header).with_app_metadata(metadata)));
@@ -177,17 +177,11 @@ impl Outgoing {
 
     fn message(&mut self, key: MapOutputKey, batch: &RecordBatch, end_of_map: bool) -> Result<FlightData, Status> {
         let message = self.encoder.encode(batch).map_err(|e| Status::internal(describe(&e)))?;
-        let metadata = Metadata {
-            kind: Kind::Batch,
-            end_of_map,
-            map: key.map,
-            attempt: key.attempt,
-            rows: batch.num_rows() as u32,
-            checksum: checksum(&message.header, &message.body),
-        };
+        let rows = batch.num_rows() as u32;
+        let info = MessageInfo::batch(key.map, key.attempt, rows, end_of_map, &message.header, &message.body);
         Ok(FlightData::new()
             .with_data_header(message.header)
-            .with_app_metadata(metadata.encode())
+            .with_app_metadata(info.encode())
             .with_data_body(message.body))
     }
 }

@@ -14,8 +14,8 @@ use arrow::array::RecordBatch;
 use arrow::buffer::Buffer;
 use arrow::datatypes::SchemaRef;
 use parking_lot::Mutex;
+use thalweg_rpc::exchange::checksum;
 use thalweg_types::Interval;
-use xxhash_rust::xxh3::xxh3_64;
 
 use crate::codec::{Limits, Message, decode};
 use crate::error::{Error, io};
@@ -29,7 +29,7 @@ pub(crate) struct Chunk {
     offset: u64,
     header_len: usize,
     body_len: usize,
-    /// xxh3-64 over header and body.
+    /// Of header and body.
     checksum: u64,
     /// Bytes the message may decode to.
     raw_limit: usize,
@@ -61,21 +61,22 @@ impl SpillFile {
 
     /// Appends a message holding `rows` of some block of `raw_bytes`. After a failure the next append writes over the torso.
     pub fn append(&self, message: &Message, rows: Interval<usize>, raw_bytes: usize) -> Result<Chunk, Error> {
-        let mut bytes = Vec::with_capacity(message.header.len() + message.body.len());
-        bytes.extend_from_slice(&message.header);
-        bytes.extend_from_slice(&message.body);
+        let (header, body) = (&message.header, &message.body);
+        let checksum = checksum(header, body);
         let mut len = self.len.lock();
-        self.file.write_all_at(&bytes, *len).map_err(io("write spill file", &self.path))?;
+        let header_end = *len + header.len() as u64;
+        let written = self.file.write_all_at(header, *len).and_then(|()| self.file.write_all_at(body, header_end));
+        written.map_err(io("write spill file", &self.path))?;
         let chunk = Chunk {
             rows,
             offset: *len,
-            header_len: message.header.len(),
-            body_len: message.body.len(),
-            checksum: xxh3_64(&bytes),
+            header_len: header.len(),
+            body_len: body.len(),
+            checksum,
             raw_limit: raw_bytes,
         };
-        *len += bytes.len() as u64;
-        self.disk.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        *len = header_end + body.len() as u64;
+        self.disk.fetch_add((header.len() + body.len()) as u64, Ordering::Relaxed);
         Ok(chunk)
     }
 
@@ -85,7 +86,7 @@ impl SpillFile {
         self.file
             .read_exact_at(&mut bytes, chunk.offset)
             .map_err(|e| format!("cannot read {} bytes at {} of {:?}: {e}", bytes.len(), chunk.offset, self.path))?;
-        if xxh3_64(&bytes) != chunk.checksum {
+        if checksum(&bytes[..chunk.header_len], &bytes[chunk.header_len..]) != chunk.checksum {
             return Err(format!("checksum mismatch at {} of {:?}", chunk.offset, self.path));
         }
         let buffer = Buffer::from_vec(bytes);

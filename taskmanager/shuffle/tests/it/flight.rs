@@ -17,6 +17,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt};
+use thalweg_rpc::TicketKey;
 use thalweg_shuffle::ExchangeStore;
 use thalweg_shuffle::flight::*;
 use thalweg_types::{Interval, LeaderEpoch};
@@ -27,12 +28,12 @@ use crate::support::*;
 const INCARNATION: u64 = 77;
 
 fn secret() -> TicketKey {
-    TicketKey::new(b"cluster secret")
+    TicketKey::from_token("cluster secret")
 }
 
-fn ticket(maps: Interval<u32>, subpartitions: Interval<u32>) -> thalweg_shuffle::flight::Ticket {
+fn ticket(maps: Interval<u32>, subpartitions: Interval<u32>) -> thalweg_rpc::ExchangeTicket {
     let epoch = LeaderEpoch(5);
-    thalweg_shuffle::flight::Ticket {
+    thalweg_rpc::ExchangeTicket {
         exchange: exchange_key(1),
         maps,
         subpartitions,
@@ -96,7 +97,7 @@ async fn a_stream_has_the_rows_of_its_interval_map_after_map() {
         let server = serve(&t.store, options()).await;
         let channels = channels(|_| {});
         for (from, to) in [(0, 64), (10, 11), (40, 64), (63, 64)] {
-            let ticket = ticket(Interval::new(0, 9), Interval::new(from, to)).encode(&secret());
+            let ticket = ticket(Interval::new(0, 9), Interval::new(from, to)).sign(&secret());
             let items = drain(open(&channels, &server.address, ticket, &sample).await.unwrap()).await.unwrap();
             for map in 0..3 {
                 let own: Vec<_> = items.iter().filter(|i| i.map == map).collect();
@@ -114,7 +115,7 @@ async fn a_stream_has_the_rows_of_its_interval_map_after_map() {
 async fn any_flight_client_can_read_a_stream() {
     let (t, _) = filled(u64::MAX / 2);
     let server = serve(&t.store, options()).await;
-    let ticket = ticket(Interval::new(0, 3), Interval::new(0, 64)).encode(&secret());
+    let ticket = ticket(Interval::new(0, 3), Interval::new(0, 64)).sign(&secret());
     let channel = channels(|_| {}).get(&server.address).unwrap();
     let mut client = FlightServiceClient::new(channel).max_decoding_message_size(64 << 20);
     let stream = client.do_get(arrow_flight::Ticket { ticket }).await.unwrap().into_inner();
@@ -132,17 +133,17 @@ async fn who_may_not_ask_is_told_so() {
     let good = ticket(Interval::new(0, 3), Interval::new(0, 64));
     let with = |token: &str| channels(|o| o.token = Some(token.into()));
 
-    let none = open(&channels(|_| {}), &server.address, good.encode(&secret()), &sample).await.unwrap_err();
+    let none = open(&channels(|_| {}), &server.address, good.sign(&secret()), &sample).await.unwrap_err();
     assert!(matches!(none, FetchError::Denied { .. }), "{none}");
-    let wrong = open(&with("s3creT"), &server.address, good.encode(&secret()), &sample).await.unwrap_err();
+    let wrong = open(&with("s3creT"), &server.address, good.sign(&secret()), &sample).await.unwrap_err();
     assert!(matches!(wrong, FetchError::Denied { .. }), "{wrong}");
     let right = with("s3cret");
-    let forged = open(&right, &server.address, good.encode(&TicketKey::new(b"guess")), &sample).await.unwrap_err();
+    let forged = open(&right, &server.address, good.sign(&TicketKey::from_token("guess")), &sample).await.unwrap_err();
     assert!(matches!(forged, FetchError::Denied { .. }), "{forged}");
-    let restarted = thalweg_shuffle::flight::Ticket { incarnation: 78, ..good.clone() }.encode(&secret());
+    let restarted = thalweg_rpc::ExchangeTicket { incarnation: 78, ..good.clone() }.sign(&secret());
     let stale = open(&right, &server.address, restarted, &sample).await.unwrap_err();
     assert!(matches!(stale, FetchError::Stale { .. }), "{stale}");
-    let elsewhere = thalweg_shuffle::flight::Ticket { exchange: exchange_key(9), ..good.clone() }.encode(&secret());
+    let elsewhere = thalweg_rpc::ExchangeTicket { exchange: exchange_key(9), ..good.clone() }.sign(&secret());
     let unknown = open(&right, &server.address, elsewhere, &sample).await.unwrap_err();
     assert!(matches!(unknown, FetchError::NotFound { .. }), "{unknown}");
     let long = open(&right, &server.address, vec![0; 5000].into(), &sample).await.unwrap_err();
@@ -150,10 +151,10 @@ async fn who_may_not_ask_is_told_so() {
     let huge = open(&right, &server.address, vec![0; 1 << 20].into(), &sample).await.unwrap_err();
     assert!(!matches!(huge, FetchError::Denied { .. }), "{huge}");
     epoch.store(6, Ordering::Release);
-    let old = open(&right, &server.address, good.encode(&secret()), &sample).await.unwrap_err();
+    let old = open(&right, &server.address, good.sign(&secret()), &sample).await.unwrap_err();
     assert!(matches!(old, FetchError::Stale { .. }), "{old}");
     epoch.store(5, Ordering::Release);
-    drain(open(&right, &server.address, good.encode(&secret()), &sample).await.unwrap()).await.unwrap();
+    drain(open(&right, &server.address, good.sign(&secret()), &sample).await.unwrap()).await.unwrap();
 }
 
 #[tokio::test]
@@ -180,7 +181,7 @@ async fn garbage_from_a_raw_socket_leaves_the_server_alive() {
         .await
         .unwrap();
     }
-    let ticket = ticket(Interval::new(0, 3), Interval::new(0, 64)).encode(&secret());
+    let ticket = ticket(Interval::new(0, 3), Interval::new(0, 64)).sign(&secret());
     let items = drain(open(&channels(|_| {}), &server.address, ticket, &sample).await.unwrap()).await.unwrap();
     assert_eq!(items.iter().map(|i| i.batch.num_rows()).sum::<usize>(), 3 * 4 * 700);
 }
@@ -192,7 +193,7 @@ async fn a_host_that_is_gone_or_silent_is_unreachable_in_time() {
         o.progress_timeout = Duration::from_millis(300);
         o.connect_timeout = Duration::from_millis(300);
     });
-    let ticket = ticket(Interval::new(0, 3), Interval::new(0, 64)).encode(&secret());
+    let ticket = ticket(Interval::new(0, 3), Interval::new(0, 64)).sign(&secret());
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap(); // accepts, never answers
     let silent = listener.local_addr().unwrap().to_string();
     let closed = { std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string() };
@@ -216,7 +217,7 @@ async fn stalled_streams_do_not_hold_up_another_one() {
     let options = ChannelOptions { stream_window: window, ..ChannelOptions::default() };
     let budget = NetworkBudget::new(65 * window as usize);
     let channels = DataChannels::new(options, budget.clone()).unwrap();
-    let bytes = ticket(Interval::new(0, 1), Interval::new(0, 64)).encode(&secret());
+    let bytes = ticket(Interval::new(0, 1), Interval::new(0, 64)).sign(&secret());
     let mut stalled = Vec::new();
     for _ in 0..64 {
         let mut stream = open(&channels, &server.address, bytes.clone(), &batches[0]).await.unwrap();
@@ -288,7 +289,7 @@ impl FlightService for Liar {
 async fn good_messages() -> (Vec<FlightData>, RecordBatch) {
     let (t, sample) = filled(u64::MAX / 2);
     let server = serve(&t.store, options()).await;
-    let ticket = ticket(Interval::new(0, 3), Interval::new(0, 64)).encode(&secret());
+    let ticket = ticket(Interval::new(0, 3), Interval::new(0, 64)).sign(&secret());
     let channel = channels(|_| {}).get(&server.address).unwrap();
     let mut client = FlightServiceClient::new(channel).max_decoding_message_size(64 << 20);
     let stream = client.do_get(arrow_flight::Ticket { ticket }).await.unwrap().into_inner();

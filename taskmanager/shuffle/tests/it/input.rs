@@ -7,14 +7,15 @@ use std::time::Duration;
 use arrow::array::{AsArray, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema};
 use futures::TryStreamExt;
-use thalweg_shuffle::flight::{ChannelOptions, DataChannels, ExchangeService, NetworkBudget, ServerOptions, TicketKey};
+use thalweg_rpc::TicketKey;
+use thalweg_shuffle::flight::{ChannelOptions, DataChannels, ExchangeService, NetworkBudget, ServerOptions};
 use thalweg_shuffle::*;
 use thalweg_types::{FailureCause, Interval, LeaderEpoch, TaskManagerId};
 
 use crate::support::*;
 
 fn secret() -> TicketKey {
-    TicketKey::new(b"k")
+    TicketKey::from_token("k")
 }
 
 struct Node {

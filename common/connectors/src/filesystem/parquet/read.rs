@@ -6,7 +6,6 @@
 use std::fs::File;
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -30,6 +29,8 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{ExecutionPlan, PhysicalExpr};
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
+use rustix::buffer::spare_capacity;
+use rustix::io::Errno;
 
 use super::{ParquetSpec, Split};
 use crate::ScanRequest;
@@ -177,7 +178,17 @@ fn read_range(file: &File, range: &Range<u64>) -> ::parquet::errors::Result<Byte
         let (start, end) = (range.start, range.end);
         return Err(ParquetError::EOF(format!("bytes {start}..{end} wanted of a file of {length} bytes")));
     }
-    let mut buffer = vec![0; (range.end - range.start) as usize];
-    file.read_exact_at(&mut buffer, range.start).map_err(external)?;
+    let wanted = (range.end - range.start) as usize;
+    let mut buffer = Vec::with_capacity(wanted);
+    while buffer.len() < wanted {
+        // into memory that was not cleared before: these are megabytes
+        let at = range.start + buffer.len() as u64;
+        match rustix::io::pread(file, spare_capacity(&mut buffer), at) {
+            Ok(0) => return Err(external(io::ErrorKind::UnexpectedEof.into())),
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(external(error.into())),
+        }
+    }
+    buffer.truncate(wanted); // the allocation may be larger
     Ok(buffer.into())
 }
