@@ -109,7 +109,10 @@ public final class Driver {
     private void giveUp(Future<String> statement) {
         long deadline = System.nanoTime() + PATIENCE_WITH_CANCELLING.toNanos();
         try {
-            job.cancel().get(PATIENCE_WITH_CANCELLING.toSeconds(), TimeUnit.SECONDS); // no job yet: planning, which nothing interrupts
+            if (job == null) {
+                throw new TimeoutException("it is still being planned, which nothing interrupts");
+            }
+            job.cancel().get(PATIENCE_WITH_CANCELLING.toSeconds(), TimeUnit.SECONDS);
             while (!statement.isDone() || !job.getJobStatus().get(5, TimeUnit.SECONDS).isGloballyTerminalState()) {
                 if (System.nanoTime() > deadline) {
                     throw new TimeoutException("the cancelled job goes on");
