@@ -131,6 +131,8 @@ class Flink(Engine):
         return self
 
     def registered(self):
+        if any(process.poll() is not None for process in self.processes):
+            raise Failed(f"a process of Flink's ended, see {self.log('flink-*')}")
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/taskmanagers", timeout=5) as answer:
                 return len(json.load(answer)["taskmanagers"])
