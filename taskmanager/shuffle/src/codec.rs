@@ -1,8 +1,8 @@
 //! One block as one Arrow IPC record-batch message, for disks and for the wire.
 //!
 //! Guarantees on the way in: every length in a message is checked against the bytes that are there before anything is allocated
-//! or sliced, and the values are validated (offsets, UTF-8, null counts). Bytes that may be compressed must have passed their
-//! checksum before: the LZ4 decoder may produce up to 255 times its input before a wrong length is noticed.
+//! or sliced, and the values are validated (offsets, UTF-8, null counts). Bodies are not compressed; what a file does to them
+//! is undone before.
 
 use std::collections::HashMap;
 
@@ -10,19 +10,17 @@ use arrow::array::RecordBatch;
 use arrow::buffer::Buffer;
 use arrow::datatypes::{DataType, Schema, SchemaRef};
 use arrow::error::ArrowError;
+use arrow_ipc::MetadataVersion;
 use arrow_ipc::reader::RecordBatchDecoder;
 use arrow_ipc::writer::{DictionaryTracker, IpcDataGenerator, IpcWriteContext, IpcWriteOptions};
-use arrow_ipc::{CompressionType, MetadataVersion};
 
 /// What a message may ask for.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
     /// Rows of the batch.
     pub rows: usize,
-    /// Bytes of all buffers after decompression.
+    /// Bytes of all buffers.
     pub raw_bytes: usize,
-    /// Whether bodies may be LZ4-compressed.
-    pub compressed: bool,
 }
 
 /// A message that is not what its header, its schema or its limits say.
@@ -51,18 +49,15 @@ pub struct Encoder {
     tracker: DictionaryTracker,
 }
 
-impl Encoder {
-    pub fn new(lz4: bool) -> Result<Self, ArrowError> {
-        let compression = lz4.then_some(CompressionType::LZ4_FRAME);
+impl Default for Encoder {
+    fn default() -> Self {
         let mut context = IpcWriteContext::default();
         context.set_reserve_scratch(true);
-        Ok(Self {
-            options: IpcWriteOptions::default().try_with_compression(compression)?,
-            context,
-            tracker: DictionaryTracker::new(false),
-        })
+        Self { options: IpcWriteOptions::default(), context, tracker: DictionaryTracker::new(false) }
     }
+}
 
+impl Encoder {
     pub fn encode(&mut self, batch: &RecordBatch) -> Result<Message, ArrowError> {
         let generator = IpcDataGenerator::default();
         let (dictionaries, data) = generator.encode(batch, &mut self.tracker, &self.options, &mut self.context)?;
@@ -82,7 +77,7 @@ impl Encoder {
 /// Decodes one message as a batch of `schema`.
 ///
 /// # Errors
-/// Whatever is wrong with the message; nothing larger than `limits` is allocated (see the module's header about compression).
+/// Whatever is wrong with the message; nothing larger than `limits` is allocated.
 pub fn decode(header: &[u8], body: &Buffer, schema: &SchemaRef, limits: Limits) -> Result<RecordBatch, DecodeError> {
     let message = arrow_ipc::root_as_message(header).map_err(|e| DecodeError::Header(e.to_string()))?;
     let malformed = |what: &str| DecodeError::Malformed(what.to_owned());
@@ -107,9 +102,7 @@ fn check(batch: &arrow_ipc::RecordBatch, body: &[u8], schema: &Schema, limits: L
     if batch.variadicBufferCounts().is_some_and(|v| !v.is_empty()) {
         return Err(malformed("it has view columns"));
     }
-    if let Some(compression) = batch.compression()
-        && (!limits.compressed || compression.codec() != CompressionType::LZ4_FRAME)
-    {
+    if let Some(compression) = batch.compression() {
         return Err(DecodeError::Malformed(format!("its codec {:?} is not accepted here", compression.codec())));
     }
     let rows = usize::try_from(batch.length()).map_err(|_| malformed("its row count is negative"))?;
@@ -122,7 +115,6 @@ fn check(batch: &arrow_ipc::RecordBatch, body: &[u8], schema: &Schema, limits: L
         nodes: nodes.iter().map(|n| (n.length(), n.null_count())),
         buffers: buffers.iter().map(|b| (b.offset(), b.length())),
         body,
-        compressed: batch.compression().is_some(),
         left: limits.raw_bytes,
     };
     for field in schema.fields() {
@@ -142,8 +134,7 @@ struct Walk<'a, N, B> {
     nodes: N,
     buffers: B,
     body: &'a [u8],
-    compressed: bool,
-    /// Raw bytes that the rest of the message may still claim.
+    /// Bytes that the rest of the message may still claim.
     left: usize,
 }
 
@@ -213,7 +204,7 @@ impl<N: Iterator<Item = (i64, i64)>, B: Iterator<Item = (i64, i64)>> Walk<'_, N,
         }
     }
 
-    /// Checks one buffer's place and what it claims to expand to; returns its raw length.
+    /// Checks one buffer's place; returns its length.
     fn buffer(&mut self) -> Result<usize, DecodeError> {
         let (offset, length) =
             self.buffers.next().ok_or_else(|| DecodeError::Malformed("a buffer is missing".to_owned()))?;
@@ -221,32 +212,11 @@ impl<N: Iterator<Item = (i64, i64)>, B: Iterator<Item = (i64, i64)>> Walk<'_, N,
             || DecodeError::Malformed(format!("a buffer at {offset} of {length} bytes lies outside the body"));
         let start = usize::try_from(offset).map_err(|_| outside())?;
         let end = usize::try_from(length).ok().and_then(|l| start.checked_add(l)).ok_or_else(outside)?;
-        let stored = self.body.get(start..end).ok_or_else(outside)?;
-        let raw = if self.compressed { expanded_len(stored)? } else { stored.len() };
+        let len = self.body.get(start..end).ok_or_else(outside)?.len();
         self.left = self
             .left
-            .checked_sub(raw)
+            .checked_sub(len)
             .ok_or_else(|| DecodeError::Malformed("its buffers claim more bytes than a message may have".to_owned()))?;
-        Ok(raw)
-    }
-}
-
-/// LZ4 cannot expand further than this.
-const MAX_EXPANSION: usize = 255;
-
-/// The raw length that a compressed buffer's prefix claims.
-fn expanded_len(stored: &[u8]) -> Result<usize, DecodeError> {
-    if stored.is_empty() {
-        return Ok(0);
-    }
-    let bad =
-        || DecodeError::Malformed(format!("a compressed buffer of {} bytes with a wrong length prefix", stored.len()));
-    let (prefix, data) = stored.split_first_chunk::<8>().ok_or_else(bad)?;
-    match i64::from_le_bytes(*prefix) {
-        -1 => Ok(data.len()),
-        claimed => {
-            let claimed = usize::try_from(claimed).map_err(|_| bad())?;
-            if claimed > data.len().saturating_mul(MAX_EXPANSION) { Err(bad()) } else { Ok(claimed) }
-        }
+        Ok(len)
     }
 }

@@ -21,6 +21,7 @@ pub mod codec;
 mod error;
 pub mod flight;
 mod input;
+pub mod lz4;
 pub mod partition;
 pub mod reader;
 pub mod schema;

@@ -103,7 +103,7 @@ pub async fn fetch(
         peer: address.to_owned(),
         stream: response.into_inner(),
         schema,
-        limits: Limits { rows: u32::MAX as usize, raw_bytes: options.max_message_bytes, compressed: false },
+        limits: Limits { rows: u32::MAX as usize, raw_bytes: options.max_message_bytes },
         progress_timeout: options.progress_timeout,
         started: false,
         last: None,

@@ -102,7 +102,7 @@ impl ExchangeService {
         if outputs.is_empty() {
             return Err(Status::not_found(format!("nothing of {} {} is here", ticket.exchange, ticket.maps)));
         }
-        Outgoing::new(self.store.clone(), self.options.clone(), ticket, outputs)
+        Ok(Outgoing::new(self.store.clone(), self.options.clone(), ticket, outputs))
     }
 }
 
@@ -136,9 +136,16 @@ impl Outgoing {
         options: Arc<ServerOptions>,
         ticket: ExchangeTicket,
         outputs: Vec<MapOutputKey>,
-    ) -> Result<Self, Status> {
-        let encoder = Encoder::new(false).map_err(|e| Status::internal(describe(&e)))?;
-        Ok(Self { store, options, ticket, outputs: outputs.into_iter(), encoder, schema: None, map: None })
+    ) -> Self {
+        Self {
+            store,
+            options,
+            ticket,
+            outputs: outputs.into_iter(),
+            encoder: Encoder::default(),
+            schema: None,
+            map: None,
+        }
     }
 
     fn next(&mut self) -> Result<Option<FlightData>, Status> {

@@ -12,8 +12,9 @@ use super::spill::{Chunk, SpillFile, chain};
 use crate::budget::{Budget, MemoryGauge};
 use crate::codec::Encoder;
 use crate::error::{Error, arrow};
+use crate::lz4::Packer;
 use crate::partition::BlockIndex;
-use crate::sizes::{batch_bytes, pinned_bytes};
+use crate::sizes::pinned_bytes;
 
 /// Bytes charged to the budget until dropped.
 #[derive(Debug)]
@@ -178,7 +179,8 @@ impl MapOutput {
     fn spill_block(&self, block: &Block, target: &SpillTarget<'_>) -> Result<u64, Error> {
         let Held::Memory(batch) = block.hold() else { return Ok(0) };
         let file = self.file(target)?;
-        let mut encoder = Encoder::new(target.lz4).map_err(arrow("set up the block encoder"))?;
+        let mut encoder = Encoder::default();
+        let mut packer = target.lz4.then(Packer::default);
         let whole = || vec![Interval::new(0, batch.num_rows())];
         let pieces = block.index.split(target.message_bytes);
         let pieces = pieces.map_or_else(whole, |p| p.into_iter().map(|(_, rows)| rows).collect());
@@ -186,7 +188,8 @@ impl MapOutput {
         for rows in pieces {
             let piece = batch.slice(rows.start, rows.end - rows.start);
             let message = encoder.encode(&piece).map_err(arrow("encode a block"))?;
-            chunks.push(file.append(&message, rows, raw_limit(&piece))?);
+            let packed = packer.as_mut().and_then(|p| p.pack(&message.body));
+            chunks.push(file.append(&message, packed, rows)?);
         }
         let mut place = block.place.lock();
         let bytes = match &*place {
@@ -206,11 +209,6 @@ impl MapOutput {
     pub fn read_chunk(&self, file: &SpillFile, chunk: &Chunk) -> Result<RecordBatch, Error> {
         file.read(chunk, &self.schema).map_err(|detail| self.lost(detail))
     }
-}
-
-/// What a message of this batch can expand to at most: its values, a validity bitmap per array, padding.
-pub(crate) fn raw_limit(batch: &RecordBatch) -> usize {
-    2 * batch_bytes(batch) + batch.num_columns() * (batch.num_rows() / 8 + 64) + (64 << 10)
 }
 
 /// The text of an error and its sources.

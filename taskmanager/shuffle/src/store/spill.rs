@@ -19,6 +19,7 @@ use thalweg_types::Interval;
 
 use crate::codec::{Limits, Message, decode};
 use crate::error::{Error, io};
+use crate::lz4::unpack;
 use crate::partition::MAX_BLOCK_ROWS;
 
 /// One message in a spill file.
@@ -31,8 +32,8 @@ pub(crate) struct Chunk {
     body_len: usize,
     /// Of header and body.
     checksum: u64,
-    /// Bytes the message may decode to.
-    raw_limit: usize,
+    /// Length of the body before it was compressed, if it was.
+    unpacked_len: Option<usize>,
 }
 
 #[derive(Debug)]
@@ -59,9 +60,10 @@ impl SpillFile {
         *self.len.lock()
     }
 
-    /// Appends a message holding `rows` of some block of `raw_bytes`. After a failure the next append writes over the torso.
-    pub fn append(&self, message: &Message, rows: Interval<usize>, raw_bytes: usize) -> Result<Chunk, Error> {
-        let (header, body) = (&message.header, &message.body);
+    /// Appends a message holding `rows` of some block, with `packed` in place of its body if that is given. After a failure the
+    /// next append writes over the torso.
+    pub fn append(&self, message: &Message, packed: Option<&[u8]>, rows: Interval<usize>) -> Result<Chunk, Error> {
+        let (header, body) = (message.header.as_slice(), packed.unwrap_or(&message.body));
         let checksum = checksum(header, body);
         let mut len = self.len.lock();
         let header_end = *len + header.len() as u64;
@@ -73,7 +75,7 @@ impl SpillFile {
             header_len: header.len(),
             body_len: body.len(),
             checksum,
-            raw_limit: raw_bytes,
+            unpacked_len: packed.map(|_| message.body.len()),
         };
         *len = header_end + body.len() as u64;
         self.disk.fetch_add((header.len() + body.len()) as u64, Ordering::Relaxed);
@@ -89,11 +91,17 @@ impl SpillFile {
         if checksum(&bytes[..chunk.header_len], &bytes[chunk.header_len..]) != chunk.checksum {
             return Err(format!("checksum mismatch at {} of {:?}", chunk.offset, self.path));
         }
+        let broken = |e: &dyn std::error::Error| {
+            format!("cannot decode the block at {} of {:?}: {}", chunk.offset, self.path, chain(e))
+        };
         let buffer = Buffer::from_vec(bytes);
-        let limits = Limits { rows: MAX_BLOCK_ROWS, raw_bytes: chunk.raw_limit, compressed: true };
-        let body = buffer.slice(chunk.header_len);
-        let batch = decode(&buffer[..chunk.header_len], &body, schema, limits)
-            .map_err(|e| format!("cannot decode the block at {} of {:?}: {}", chunk.offset, self.path, chain(&e)))?;
+        let stored = buffer.slice(chunk.header_len);
+        let body = match chunk.unpacked_len {
+            Some(len) => unpack(&stored, len).map_err(|e| broken(&e))?,
+            None => stored,
+        };
+        let limits = Limits { rows: MAX_BLOCK_ROWS, raw_bytes: body.len() };
+        let batch = decode(&buffer[..chunk.header_len], &body, schema, limits).map_err(|e| broken(&e))?;
         match batch.num_rows() == chunk.rows.end - chunk.rows.start {
             true => Ok(batch),
             false => Err(format!("the block at {} of {:?} has another row count", chunk.offset, self.path)),
