@@ -2,7 +2,7 @@
 //!
 //! Pages fresh from the kernel cost about a second of CPU per gigabyte, more than writing them: a TaskManager that returned its
 //! memory between two stages would pay that at each of them. So freed memory stays for a while, and large blocks may use huge
-//! pages; what a process uses at most does not change. The allocator reads its settings from the environment before `main`,
+//! pages; at its peak a process holds somewhat more (docs/decisions/0003). The allocator reads its settings from the environment before `main`,
 //! which is why a process that finds none there starts itself over with them: same process id, a millisecond.
 
 use std::os::unix::process::CommandExt;

@@ -69,4 +69,29 @@ mod tests {
         assert!(matches!(unpack(&packed[..packed.len() / 2], 10_000), Err(_)));
         assert!(matches!(unpack(&[], 10_000), Err(_)));
     }
+
+    /// A checksum stands before it, but memory safety does not rest on that.
+    #[test]
+    fn mutated_blocks_never_panic_nor_give_another_length() {
+        let body: Vec<u8> = (0..4_000u32).map(|i| (i / 5 % 251) as u8).collect();
+        let packed = Packer::default().pack(&body).unwrap().to_vec();
+        let random = |round: u64, salt: u64| xxhash_rust::xxh3::xxh3_64_with_seed(&round.to_le_bytes(), salt) as usize;
+        let mut refused = 0;
+        for round in 0..20_000 {
+            let mut bad = packed.clone();
+            for change in 0..1 + random(round, 0) as u64 % 4 {
+                let at = random(round, 3 * change + 1) % bad.len();
+                match random(round, 3 * change + 2) % 3 {
+                    0 => bad[at] = random(round, 3 * change + 3) as u8,
+                    1 => bad[at] = u8::MAX,
+                    _ => bad.truncate(at.max(1)),
+                }
+            }
+            match unpack(&bad, body.len()) {
+                Ok(raw) => assert_eq!(raw.len(), body.len()),
+                Err(_) => refused += 1,
+            }
+        }
+        assert!(refused > 0, "no mutation was noticed");
+    }
 }

@@ -222,11 +222,17 @@ fn the_largest_accepted_queries_plan_on_a_small_stack() {
     let joined: String = (0..40).map(|n| format!(" JOIN T AS u{n} ON u{n}.x = T.x")).collect();
     let joins = format!("SELECT T.x FROM T{joined}");
     let nested = format!("{}SELECT x FROM T{}", "SELECT x FROM (".repeat(30), ") AS s".repeat(30));
-    let calls = format!("SELECT {}x{} FROM T", "ABS(".repeat(40), ")".repeat(40));
-    for query in [sums, ors, unions, joins, nested, calls] {
-        let begin: String = query.chars().take(60).collect();
+    let calls = |depth| format!("SELECT {}x{} FROM T", "ABS(".repeat(depth), ")".repeat(depth));
+    let plan = |query: String| {
         let work = move || fixture().run(&query).map(drop);
-        let result = std::thread::Builder::new().stack_size(2 << 20).spawn(work).unwrap().join().unwrap();
+        std::thread::Builder::new().stack_size(2 << 20).spawn(work).unwrap().join().unwrap()
+    };
+    for query in [sums, ors, unions, joins, nested, calls(40)] {
+        let begin: String = query.chars().take(60).collect();
+        let result = plan(query);
         assert!(result.is_ok(), "{begin}… {}", result.unwrap_err());
     }
+    // deeper than a message to a task may be: planned and encoded to its end, then refused
+    let refused = plan(calls(90)).unwrap_err().to_string();
+    assert!(refused.contains("too many levels"), "{refused}");
 }
