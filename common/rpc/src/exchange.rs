@@ -2,9 +2,11 @@
 //!
 //! Both ends are of one release. Nothing of a message is believed before [`MessageInfo::check`] passed.
 
+use std::ops::Deref;
+
 use bytes::{BufMut, Bytes, BytesMut};
 use thalweg_types::{ExchangeId, ExchangeKey, Interval, JobId, LeaderEpoch};
-use xxhash_rust::xxh3::xxh3_64_with_seed;
+use xxhash_rust::xxh3::{Xxh3, xxh3_64_with_seed};
 
 use crate::error::Malformed;
 use crate::ticket::{MAC_LEN, TicketError, TicketKey};
@@ -106,10 +108,20 @@ impl MessageInfo {
         Self { is_schema: true, end_of_map: false, map: 0, attempt: 0, rows: 0, checksum: fingerprint }
     }
 
-    /// About a batch of a map with this header and body.
-    pub fn batch(map: u32, attempt: u32, rows: u32, end_of_map: bool, header: &[u8], body: &[u8]) -> Self {
-        Self { is_schema: false, end_of_map, map, attempt, rows, checksum: checksum(header, body) }
+    /// About a batch of a map with this header and this body, which may be in parts.
+    pub fn batch<P: Deref<Target = [u8]>>(
+        map: u32,
+        attempt: u32,
+        rows: u32,
+        end_of_map: bool,
+        header: &[u8],
+        body: &[P],
+    ) -> Self {
+        Self { is_schema: false, end_of_map, map, attempt, rows, checksum: checksum_of_parts(header, body) }
     }
+
+    /// Bytes of its encoded form.
+    pub const ENCODED_LEN: usize = INFO_LEN;
 
     pub fn encode(&self) -> Bytes {
         let mut out = BytesMut::with_capacity(INFO_LEN);
@@ -160,6 +172,13 @@ pub fn checksum(header: &[u8], body: &[u8]) -> u64 {
     xxh3_64_with_seed(body, xxh3_64_with_seed(header, 0))
 }
 
+/// [`checksum`] of a body that is in parts.
+fn checksum_of_parts<P: Deref<Target = [u8]>>(header: &[u8], body: &[P]) -> u64 {
+    let mut state = Xxh3::with_seed(xxh3_64_with_seed(header, 0));
+    body.iter().for_each(|part| state.update(part));
+    state.digest()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -204,7 +223,7 @@ mod tests {
 
     #[test]
     fn a_message_is_what_it_says_or_refused() {
-        let info = MessageInfo::batch(3, 2, 10, true, b"head", b"body");
+        let info = MessageInfo::batch(3, 2, 10, true, b"head", &[b"body".as_slice()]);
         let bytes = info.encode();
         assert_eq!(MessageInfo::parse(&bytes).unwrap(), info);
         assert_eq!((info.map, info.attempt, info.rows, info.end_of_map, info.is_schema), (3, 2, 10, true, false));
@@ -216,6 +235,17 @@ mod tests {
             let mut bad = bytes.to_vec();
             bad[at] = value;
             assert!(MessageInfo::parse(&bad).is_err(), "byte {at} = {value}");
+        }
+    }
+    #[test]
+    fn a_body_in_parts_has_the_checksum_of_the_whole() {
+        let body: Vec<u8> = (0..5000).map(|i| (i * 7 + i / 251) as u8).collect();
+        for len in [0, 1, 240, 241, 1024, 1025, body.len()] {
+            let body = &body[..len];
+            for piece in [1, 64, 1000, 2048, 6000] {
+                let parts: Vec<&[u8]> = body.chunks(piece).flat_map(|part| [part, b""]).collect();
+                assert_eq!(checksum_of_parts(b"head", &parts), checksum(b"head", body), "{len} bytes by {piece}");
+            }
         }
     }
 }

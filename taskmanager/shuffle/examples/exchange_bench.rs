@@ -5,7 +5,7 @@
 //! What the machine can do at most is measured in the same run: copying memory, LZ4 over the same bytes, and a plain TCP
 //! connection over loopback between two threads.
 //!
-//! `cargo run --release -p thalweg-shuffle --example exchange_bench [rows] [subpartitions]`
+//! `cargo run --release -p thalweg-shuffle --example exchange_bench [rows] [subpartitions] [section]`
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -97,7 +97,7 @@ fn read_all(store: &ExchangeStore, subpartitions: u32) -> Result<usize> {
 }
 
 /// The median of several runs after a warm-up.
-fn measure(gigabytes: f64, mut run: impl FnMut() -> Result<()>) -> Result<Value> {
+fn measure(gigabytes: f64, run: &mut dyn FnMut() -> Result<()>) -> Result<Value> {
     run()?;
     let (mut wall, mut cpu) = (Vec::new(), Vec::new());
     for _ in 0..REPEATS {
@@ -214,36 +214,35 @@ fn main() -> Result<()> {
     let mut arguments = std::env::args().skip(1);
     let rows: usize = arguments.next().map_or(Ok(2_000_000), |a| a.parse())?;
     let subpartitions: u32 = arguments.next().map_or(Ok(512), |a| a.parse())?;
+    let only = arguments.next();
     let batches = data(rows.max(BATCH))?;
     let gigabytes = batches.iter().map(batch_bytes).sum::<usize>() as f64 / 1e9;
     let dir = std::env::temp_dir().join(format!("exchange-bench-{}", std::process::id()));
     let memory = u64::MAX / 2;
     let schema = batches[0].schema();
 
-    let in_memory = measure(gigabytes, || local(memory, &batches, subpartitions, &dir))?;
-    let spilled = measure(gigabytes, || local(0, &batches, subpartitions, &dir))?;
+    let mut result =
+        json!({ "rows": batches.len() * BATCH, "subpartitions": subpartitions, "raw_gigabytes": gigabytes });
+    let mut section = |name: &str, run: &mut dyn FnMut() -> Result<()>| -> Result<()> {
+        if only.as_deref().is_none_or(|only| only == name) {
+            result[name] = measure(gigabytes, run)?;
+        }
+        Ok(())
+    };
+    section("machine_memory_copy", &mut || memory_copy(gigabytes))?;
+    section("machine_lz4_compress", &mut || compress(&batches))?;
+    section("machine_tcp_loopback", &mut || tcp(gigabytes))?;
+    section("write_and_local_read", &mut || local(memory, &batches, subpartitions, &dir))?;
+    section("write_spill_and_read", &mut || local(0, &batches, subpartitions, &dir))?;
     let filled = store(memory, &dir)?;
     write(&filled, 0, &batches, subpartitions)?;
     let loopback = Loopback::start(filled, subpartitions)?;
-    let flight = measure(gigabytes, || match loopback.read(schema.clone())? {
+    section("flight_loopback", &mut || match loopback.read(schema.clone())? {
         rows if rows == batches.len() * BATCH => Ok(()),
         rows => Err(format!("{rows} rows arrived").into()),
     })?;
     drop(loopback);
     std::fs::remove_dir_all(&dir)?;
-    let result = json!({
-        "rows": batches.len() * BATCH,
-        "subpartitions": subpartitions,
-        "raw_gigabytes": gigabytes,
-        "machine": {
-            "memory_copy": measure(gigabytes, || memory_copy(gigabytes))?,
-            "lz4_compress": measure(gigabytes, || compress(&batches))?,
-            "tcp_loopback": measure(gigabytes, || tcp(gigabytes))?,
-        },
-        "write_and_local_read": in_memory,
-        "write_spill_and_read": spilled,
-        "flight_loopback": flight,
-    });
     println!("{result:#}");
     Ok(())
 }

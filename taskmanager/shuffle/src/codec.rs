@@ -12,7 +12,7 @@ use arrow::datatypes::{DataType, Schema, SchemaRef};
 use arrow::error::ArrowError;
 use arrow_ipc::MetadataVersion;
 use arrow_ipc::reader::RecordBatchDecoder;
-use arrow_ipc::writer::{DictionaryTracker, IpcDataGenerator, IpcWriteContext, IpcWriteOptions};
+use arrow_ipc::writer::{DictionaryTracker, IpcDataGenerator, IpcWriteOptions, StreamEncoder};
 
 /// What a message may ask for.
 #[derive(Debug, Clone, Copy)]
@@ -35,43 +35,65 @@ pub enum DecodeError {
     Values(#[source] ArrowError),
 }
 
-/// Header and body of a message.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Header and body of a message. The body's parts are the batch's own buffers, not copies of them, and the padding between.
+#[derive(Debug, Clone)]
 pub struct Message {
-    pub header: Vec<u8>,
-    pub body: Vec<u8>,
+    pub header: Buffer,
+    pub body: Vec<Buffer>,
 }
 
-/// Encodes batches; keeps its scratch space from one to the next.
-pub struct Encoder {
-    options: IpcWriteOptions,
-    context: IpcWriteContext,
-    tracker: DictionaryTracker,
-}
-
-impl Default for Encoder {
-    fn default() -> Self {
-        let mut context = IpcWriteContext::default();
-        context.set_reserve_scratch(true);
-        Self { options: IpcWriteOptions::default(), context, tracker: DictionaryTracker::new(false) }
+impl Message {
+    /// Bytes of the body.
+    pub fn body_len(&self) -> usize {
+        self.body.iter().map(Buffer::len).sum()
     }
+
+    /// Copies the body into `out`, whose contents are replaced.
+    pub fn gather(&self, out: &mut Vec<u8>) {
+        out.clear();
+        out.reserve(self.body_len());
+        self.body.iter().for_each(|part| out.extend_from_slice(part));
+    }
+}
+
+/// Encodes batches of one schema.
+pub struct Encoder {
+    stream: StreamEncoder,
 }
 
 impl Encoder {
-    pub fn encode(&mut self, batch: &RecordBatch) -> Result<Message, ArrowError> {
-        let generator = IpcDataGenerator::default();
-        let (dictionaries, data) = generator.encode(batch, &mut self.tracker, &self.options, &mut self.context)?;
-        if !dictionaries.is_empty() {
-            return Err(ArrowError::InvalidArgumentError("dictionary columns must be hydrated first".to_owned()));
-        }
-        Ok(Message { header: data.ipc_message, body: data.arrow_data })
+    /// # Errors
+    /// A schema that IPC cannot express.
+    pub fn try_new(schema: &SchemaRef) -> Result<Self, ArrowError> {
+        let mut stream = StreamEncoder::try_new(schema)?;
+        // The first message brings the schema along, which here goes a way of its own.
+        stream.encode(&RecordBatch::new_empty(schema.clone()))?;
+        Ok(Self { stream })
     }
 
-    /// The schema as the header of the first message of a stream.
-    pub fn encode_schema(&mut self, schema: &Schema) -> Vec<u8> {
-        let generator = IpcDataGenerator::default();
-        generator.schema_to_bytes_with_dictionary_tracker(schema, &mut self.tracker, &self.options).ipc_message
+    /// # Errors
+    /// A batch of another schema, or with dictionaries.
+    pub fn encode(&mut self, batch: &RecordBatch) -> Result<Message, ArrowError> {
+        let unexpected = |what: &str| ArrowError::IpcError(format!("an encoded batch {what}"));
+        let mut parts = self.stream.encode(batch)?.into_iter();
+        // A stream has a continuation mark and the padded header's length before each header.
+        let prefix = parts.next().ok_or_else(|| unexpected("is empty"))?;
+        let padded: [u8; 4] =
+            prefix.get(4..8).and_then(|b| b.try_into().ok()).ok_or_else(|| unexpected("has no length"))?;
+        let header = parts.next().ok_or_else(|| unexpected("has no header"))?;
+        let mut padding = (u32::from_le_bytes(padded) as usize).checked_sub(header.len());
+        while let Some(left @ 1..) = padding {
+            padding = left.checked_sub(parts.next().map_or(usize::MAX, |part| part.len()));
+        }
+        padding.ok_or_else(|| unexpected("has a header of another length than it says"))?;
+        Ok(Message { header, body: parts.collect() })
     }
+}
+
+/// A schema as the header of the first message of a stream.
+pub fn encode_schema(schema: &Schema) -> Vec<u8> {
+    let (generator, mut tracker) = (IpcDataGenerator::default(), DictionaryTracker::new(false));
+    generator.schema_to_bytes_with_dictionary_tracker(schema, &mut tracker, &IpcWriteOptions::default()).ipc_message
 }
 
 /// Decodes one message as a batch of `schema`.

@@ -143,7 +143,7 @@ impl DataPlane {
         let mut messages = batches_to_flight_data(&schema(), vec![batch(&rows)]).unwrap();
         messages[0].app_metadata = MessageInfo::schema(0).encode();
         let data = &mut messages[1];
-        let info = MessageInfo::batch(map, *attempt, rows.len() as u32, end, &data.data_header, &data.data_body);
+        let info = MessageInfo::batch(map, *attempt, rows.len() as u32, end, &data.data_header, &[&data.data_body[..]]);
         data.app_metadata = info.encode();
         if matches!(answer, Answer::BadChecksum) {
             let mut body = data.data_body.to_vec();

@@ -9,7 +9,9 @@ mod channels;
 mod client;
 mod fingerprint;
 mod server;
+mod wire;
 
 pub use channels::{ChannelError, ChannelOptions, DataChannels, NetworkBudget, Reservation};
 pub use client::{FetchError, FetchItem, FetchStream, fetch};
 pub use server::{ExchangeService, ServerOptions};
+pub use wire::ExchangeServer;

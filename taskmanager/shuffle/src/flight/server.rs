@@ -1,37 +1,32 @@
 //! Serves the store's finished outputs.
 //!
-//! Guarantees that a call with a wrong ticket or token costs no more than reading it, that a stream holds one message at a time
-//! (the connection's flow control does the rest), and that encoding and disk reads run on blocking threads, one message each,
-//! so that stalled streams hold none.
+//! Guarantees that a call with a wrong ticket or token costs no more than reading it, that a stream holds two messages at most,
+//! the one being sent and the next (the connection's flow control does the rest), and that encoding and disk reads run on
+//! blocking threads, one message each, so that stalled streams hold none.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow::array::RecordBatch;
-use arrow::datatypes::SchemaRef;
-use arrow_flight::flight_service_server::{FlightService, FlightServiceServer};
-use arrow_flight::{
-    Action, ActionType, Criteria, Empty, FlightData, FlightDescriptor, FlightInfo, HandshakeRequest, HandshakeResponse,
-    PollInfo, PutResult, SchemaResult, Ticket as FlightTicket,
-};
-use async_trait::async_trait;
+use arrow_flight::Ticket as FlightTicket;
 use futures::StreamExt;
-use futures::stream::BoxStream;
 use thalweg_rpc::{ExchangeTicket, MessageInfo, TicketError, TicketKey};
 use thalweg_types::MapOutputKey;
-use tonic::{Request, Response, Status, Streaming};
+use tokio::task::JoinHandle;
+use tonic::{Request, Status};
 
 use super::fingerprint::fingerprint;
+use super::wire::{ExchangeServer, MessageStream, Outbound};
 use crate::coalesce::merge;
-use crate::codec::Encoder;
+use crate::codec::{Encoder, encode_schema};
 use crate::error::Error;
 use crate::reader::MapReader;
 use crate::sizes::batch_bytes;
 use crate::store::{ExchangeStore, describe};
 
 /// A ticket longer than this is not looked at.
-const MAX_TICKET_BYTES: usize = 4 << 10;
+pub(super) const MAX_TICKET_BYTES: usize = 4 << 10;
 
 /// Settings of the data plane's server.
 #[derive(Debug, Clone)]
@@ -55,7 +50,7 @@ impl ServerOptions {
     }
 }
 
-/// The Flight service of a TaskManager; only `DoGet` does anything.
+/// What the data plane's calls work on.
 #[derive(Debug, Clone)]
 pub struct ExchangeService {
     store: Arc<ExchangeStore>,
@@ -68,8 +63,23 @@ impl ExchangeService {
     }
 
     /// As a service to add to a server. That server should set `max_frame_size` to 1 MB and TCP no-delay.
-    pub fn into_server(self) -> FlightServiceServer<Self> {
-        FlightServiceServer::new(self).max_decoding_message_size(2 * MAX_TICKET_BYTES)
+    pub fn into_server(self) -> ExchangeServer {
+        ExchangeServer::new(self)
+    }
+
+    /// What a ticket names, one message after the other.
+    ///
+    /// # Errors
+    /// The status says why the caller gets nothing.
+    pub(super) fn do_get(&self, request: &Request<FlightTicket>) -> Result<MessageStream, Status> {
+        self.authorize(request)?;
+        let outgoing = self.open(&request.get_ref().ticket)?;
+        // One message is made while the one before it is sent.
+        let stream = futures::stream::try_unfold(make_next(outgoing), |making| async move {
+            let made = making.await.map_err(|e| Status::internal(format!("making a message failed: {e}")))?;
+            Ok(made?.map(|(message, outgoing)| (message, make_next(outgoing))))
+        });
+        Ok(stream.boxed())
     }
 
     fn authorize(&self, request: &Request<FlightTicket>) -> Result<(), Status> {
@@ -118,10 +128,13 @@ struct Outgoing {
     options: Arc<ServerOptions>,
     ticket: ExchangeTicket,
     outputs: std::vec::IntoIter<MapOutputKey>,
-    encoder: Encoder,
-    /// Sent already, once something was.
-    schema: Option<SchemaRef>,
+    /// Made with the schema message, which is the first.
+    encoder: Option<Encoder>,
     map: Option<OpenMap>,
+}
+
+fn make_next(mut outgoing: Outgoing) -> JoinHandle<Result<Option<(Outbound, Outgoing)>, Status>> {
+    tokio::task::spawn_blocking(move || Ok(outgoing.next()?.map(|message| (message, outgoing))))
 }
 
 /// The map being sent, with the slices that were read ahead of it.
@@ -137,18 +150,10 @@ impl Outgoing {
         ticket: ExchangeTicket,
         outputs: Vec<MapOutputKey>,
     ) -> Self {
-        Self {
-            store,
-            options,
-            ticket,
-            outputs: outputs.into_iter(),
-            encoder: Encoder::default(),
-            schema: None,
-            map: None,
-        }
+        Self { store, options, ticket, outputs: outputs.into_iter(), encoder: None, map: None }
     }
 
-    fn next(&mut self) -> Result<Option<FlightData>, Status> {
+    fn next(&mut self) -> Result<Option<Outbound>, Status> {
         let mut open = match self.map.take() {
             Some(open) => open,
             None => match self.open_next()? {
@@ -156,14 +161,13 @@ impl Outgoing {
                 None => return Ok(None),
             },
         };
-        if self.schema.is_none() {
-            let schema = open.reader.schema().clone();
-            let header = self.encoder.encode_schema(&schema);
-            let metadata = MessageInfo::schema(fingerprint(&schema)).encode();
-            self.schema = Some(schema);
+        let Some(encoder) = &mut self.encoder else {
+            let schema = open.reader.schema();
+            self.encoder = Some(Encoder::try_new(schema).map_err(|e| Status::internal(describe(&e)))?);
+            let first = Outbound::schema(encode_schema(schema), fingerprint(schema));
             self.map = Some(open);
-            return Ok(Some(FlightData::new().with_data_header(header).with_app_metadata(metadata)));
-        }
+            return Ok(Some(first));
+        };
         let batch = open.next_message(&self.options).map_err(status)?;
         let end_of_map = open.ahead.is_empty();
         let key = open.reader.key();
@@ -171,7 +175,11 @@ impl Outgoing {
         if !end_of_map {
             self.map = Some(open);
         }
-        self.message(key, &batch, end_of_map).map(Some)
+        let message = encoder.encode(&batch).map_err(|e| Status::internal(describe(&e)))?;
+        let rows = batch.num_rows() as u32;
+        Ok(Some(Outbound::batch(&message.header, message.body, |header, body| {
+            MessageInfo::batch(key.map, key.attempt, rows, end_of_map, header, body)
+        })))
     }
 
     fn open_next(&mut self) -> Result<Option<OpenMap>, Status> {
@@ -180,16 +188,6 @@ impl Outgoing {
         let mut ahead = VecDeque::new();
         read_ahead(&mut reader, &mut ahead, self.options.max_message_bytes).map_err(status)?;
         Ok(Some(OpenMap { reader, ahead }))
-    }
-
-    fn message(&mut self, key: MapOutputKey, batch: &RecordBatch, end_of_map: bool) -> Result<FlightData, Status> {
-        let message = self.encoder.encode(batch).map_err(|e| Status::internal(describe(&e)))?;
-        let rows = batch.num_rows() as u32;
-        let info = MessageInfo::batch(key.map, key.attempt, rows, end_of_map, &message.header, &message.body);
-        Ok(FlightData::new()
-            .with_data_header(message.header)
-            .with_app_metadata(info.encode())
-            .with_data_body(message.body))
     }
 }
 
@@ -235,69 +233,4 @@ fn status(error: Error) -> Status {
         Error::LostBlock { .. } => Status::data_loss(text),
         _ => Status::internal(text),
     }
-}
-
-#[async_trait]
-impl FlightService for ExchangeService {
-    type HandshakeStream = BoxStream<'static, Result<HandshakeResponse, Status>>;
-    type ListFlightsStream = BoxStream<'static, Result<FlightInfo, Status>>;
-    type DoGetStream = BoxStream<'static, Result<FlightData, Status>>;
-    type DoPutStream = BoxStream<'static, Result<PutResult, Status>>;
-    type DoExchangeStream = BoxStream<'static, Result<FlightData, Status>>;
-    type DoActionStream = BoxStream<'static, Result<arrow_flight::Result, Status>>;
-    type ListActionsStream = BoxStream<'static, Result<ActionType, Status>>;
-
-    async fn do_get(&self, request: Request<FlightTicket>) -> Result<Response<Self::DoGetStream>, Status> {
-        self.authorize(&request)?;
-        let outgoing = self.open(&request.get_ref().ticket)?;
-        let stream = futures::stream::try_unfold(outgoing, |mut outgoing| async move {
-            let made = tokio::task::spawn_blocking(move || outgoing.next().map(|data| (data, outgoing))).await;
-            let (data, outgoing) = made.map_err(|e| Status::internal(format!("making a message failed: {e}")))??;
-            Ok(data.map(|data| (data, outgoing)))
-        });
-        Ok(Response::new(stream.boxed()))
-    }
-
-    async fn handshake(
-        &self,
-        _: Request<Streaming<HandshakeRequest>>,
-    ) -> Result<Response<Self::HandshakeStream>, Status> {
-        Err(only_do_get())
-    }
-
-    async fn list_flights(&self, _: Request<Criteria>) -> Result<Response<Self::ListFlightsStream>, Status> {
-        Err(only_do_get())
-    }
-
-    async fn get_flight_info(&self, _: Request<FlightDescriptor>) -> Result<Response<FlightInfo>, Status> {
-        Err(only_do_get())
-    }
-
-    async fn poll_flight_info(&self, _: Request<FlightDescriptor>) -> Result<Response<PollInfo>, Status> {
-        Err(only_do_get())
-    }
-
-    async fn get_schema(&self, _: Request<FlightDescriptor>) -> Result<Response<SchemaResult>, Status> {
-        Err(only_do_get())
-    }
-
-    async fn do_put(&self, _: Request<Streaming<FlightData>>) -> Result<Response<Self::DoPutStream>, Status> {
-        Err(only_do_get())
-    }
-
-    async fn do_exchange(&self, _: Request<Streaming<FlightData>>) -> Result<Response<Self::DoExchangeStream>, Status> {
-        Err(only_do_get())
-    }
-
-    async fn do_action(&self, _: Request<Action>) -> Result<Response<Self::DoActionStream>, Status> {
-        Err(only_do_get())
-    }
-
-    async fn list_actions(&self, _: Request<Empty>) -> Result<Response<Self::ListActionsStream>, Status> {
-        Err(only_do_get())
-    }
-}
-
-fn only_do_get() -> Status {
-    Status::unimplemented("this service serves DoGet only")
 }

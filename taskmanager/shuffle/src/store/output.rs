@@ -179,8 +179,9 @@ impl MapOutput {
     fn spill_block(&self, block: &Block, target: &SpillTarget<'_>) -> Result<u64, Error> {
         let Held::Memory(batch) = block.hold() else { return Ok(0) };
         let file = self.file(target)?;
-        let mut encoder = Encoder::default();
+        let mut encoder = Encoder::try_new(&batch.schema()).map_err(arrow("encode a block"))?;
         let mut packer = target.lz4.then(Packer::default);
+        let mut body = Vec::new();
         let whole = || vec![Interval::new(0, batch.num_rows())];
         let pieces = block.index.split(target.message_bytes);
         let pieces = pieces.map_or_else(whole, |p| p.into_iter().map(|(_, rows)| rows).collect());
@@ -188,8 +189,9 @@ impl MapOutput {
         for rows in pieces {
             let piece = batch.slice(rows.start, rows.end - rows.start);
             let message = encoder.encode(&piece).map_err(arrow("encode a block"))?;
-            let packed = packer.as_mut().and_then(|p| p.pack(&message.body));
-            chunks.push(file.append(&message, packed, rows)?);
+            message.gather(&mut body);
+            let packed = packer.as_mut().and_then(|p| p.pack(&body));
+            chunks.push(file.append(&message.header, &body, packed, rows)?);
         }
         let mut place = block.place.lock();
         let bytes = match &*place {

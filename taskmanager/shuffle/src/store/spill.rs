@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use thalweg_rpc::exchange::checksum;
 use thalweg_types::Interval;
 
-use crate::codec::{Limits, Message, decode};
+use crate::codec::{Limits, decode};
 use crate::error::{Error, io};
 use crate::lz4::unpack;
 use crate::partition::MAX_BLOCK_ROWS;
@@ -60,10 +60,16 @@ impl SpillFile {
         *self.len.lock()
     }
 
-    /// Appends a message holding `rows` of some block, with `packed` in place of its body if that is given. After a failure the
-    /// next append writes over the torso.
-    pub fn append(&self, message: &Message, packed: Option<&[u8]>, rows: Interval<usize>) -> Result<Chunk, Error> {
-        let (header, body) = (message.header.as_slice(), packed.unwrap_or(&message.body));
+    /// Appends a message holding `rows` of some block, with `packed` in place of its `raw` body if that is given. After a failure
+    /// the next append writes over the torso.
+    pub fn append(
+        &self,
+        header: &[u8],
+        raw: &[u8],
+        packed: Option<&[u8]>,
+        rows: Interval<usize>,
+    ) -> Result<Chunk, Error> {
+        let body = packed.unwrap_or(raw);
         let checksum = checksum(header, body);
         let mut len = self.len.lock();
         let header_end = *len + header.len() as u64;
@@ -75,7 +81,7 @@ impl SpillFile {
             header_len: header.len(),
             body_len: body.len(),
             checksum,
-            unpacked_len: packed.map(|_| message.body.len()),
+            unpacked_len: packed.map(|_| raw.len()),
         };
         *len = header_end + body.len() as u64;
         self.disk.fetch_add((header.len() + body.len()) as u64, Ordering::Relaxed);

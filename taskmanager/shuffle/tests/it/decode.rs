@@ -7,7 +7,7 @@ use arrow::buffer::Buffer;
 use arrow::datatypes::SchemaRef;
 use arrow_ipc::CompressionType;
 use arrow_ipc::writer::{DictionaryTracker, IpcDataGenerator, IpcWriteContext, IpcWriteOptions};
-use thalweg_shuffle::codec::{DecodeError, Encoder, Limits, Message, decode};
+use thalweg_shuffle::codec::{DecodeError, Encoder, Limits, decode};
 use thalweg_shuffle::exchange_schema;
 use thalweg_shuffle::schema::cast_batch;
 
@@ -20,8 +20,19 @@ fn batch() -> RecordBatch {
     cast_batch(&batch, &exchange_schema(&batch.schema()).unwrap()).unwrap()
 }
 
+/// A message as it is stored and sent: header and body in one piece each.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Message {
+    header: Vec<u8>,
+    body: Vec<u8>,
+}
+
 fn encode(batch: &RecordBatch) -> Message {
-    Encoder::default().encode(batch).unwrap()
+    let message = Encoder::try_new(&batch.schema()).unwrap().encode(batch).unwrap();
+    let mut body = Vec::new();
+    message.gather(&mut body);
+    assert_eq!(body.len(), message.body_len());
+    Message { header: message.header.to_vec(), body }
 }
 
 fn golden_path(name: &str) -> String {

@@ -1,6 +1,7 @@
 //! Random batches of every type, keys, and a partitioner that is obviously right.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use arrow::array::*;
@@ -10,6 +11,8 @@ use arrow::datatypes::*;
 use tempfile::TempDir;
 use thalweg_shuffle::{Budget, ExchangeStore, MapStats, StoreOptions, subpartition};
 use thalweg_types::{ExchangeId, ExchangeKey, Interval, JobId, MapOutputKey};
+use tonic::body::Body;
+use tonic::server::NamedService;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// A small generator of numbers, so that a seed gives the same test everywhere.
@@ -192,9 +195,12 @@ pub struct TestServer {
 }
 
 impl TestServer {
-    pub async fn start<S: arrow_flight::flight_service_server::FlightService>(
-        service: arrow_flight::flight_service_server::FlightServiceServer<S>,
-    ) -> Self {
+    pub async fn start<S>(service: S) -> Self
+    where
+        S: tower::Service<http::Request<Body>, Response = http::Response<Body>, Error = Infallible>,
+        S: NamedService + Clone + Send + Sync + 'static,
+        S::Future: Send,
+    {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let incoming = tokio_stream::wrappers::TcpListenerStream::new(listener);
