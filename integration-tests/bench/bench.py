@@ -12,6 +12,7 @@ The results go to BENCH_DIR/results as JSON.
 import argparse
 import datetime
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -100,6 +101,10 @@ def cold_start(target):
     return statistics.median(once() for _ in range(10))
 
 
+# What the daemons set for themselves (docs/decisions/0003).
+ALLOCATOR = {"MIMALLOC_PURGE_DELAY": "10000", "MIMALLOC_ALLOW_THP": "2"}
+
+
 def small_things(root, data, target):
     """Idle memory, one-row latency, cold start, exchange."""
     found = {}
@@ -114,7 +119,7 @@ def small_things(root, data, target):
     found["cold_local_select_1_s"] = cold_start(target)
     exchange = target / "examples/exchange_bench"
     if exchange.exists():
-        done = subprocess.run([exchange], capture_output=True, text=True)
+        done = subprocess.run([exchange], capture_output=True, text=True, env={**os.environ, **ALLOCATOR})
         found["exchange"] = {"exit_code": done.returncode, "output": (done.stdout + done.stderr).splitlines()}
     return found
 
