@@ -60,8 +60,9 @@ duplicates:
 	    | grep -xE 'arrow|arrow-flight|parquet|object_store|sqlparser|tonic|prost|datafusion' || true); \
 	if [ -n "$$found" ]; then echo "in Cargo.lock in more than one version:" $$found >&2; exit 1; fi
 
-bench: prerequisites python ## TPC-H against in-process DataFusion in pairs, latency, start and idle cost (BENCH='--sf 1').
+bench: prerequisites python ## TPC-H against in-process DataFusion in pairs, latency, start and idle cost (BENCH='--sf 1'); skewed joins.
 	python3 integration-tests/bench/bench.py $(BENCH)
+	python3 integration-tests/bench/skew.py
 
 bench-peers: prerequisites python ## One pass of Sail, Spark, Flink, DuckDB and DataFusion over the same files (PEERS='--engines sail').
 	python3 integration-tests/bench/peers.py $(PEERS)

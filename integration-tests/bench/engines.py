@@ -124,9 +124,12 @@ class Thalweg(Engine):
         shown = subprocess.run(command, capture_output=True, text=True)
         return shown.stdout.count("data_address") if shown.returncode == 0 else -1
 
+    def start_driver(self):
+        self.driver = Driver([self.driver_binary, f"127.0.0.1:{self.port}"], self.log("thalweg-driver"))
+
     def start(self):
         self.start_daemons()
-        self.driver = Driver([self.driver_binary, f"127.0.0.1:{self.port}"], self.log("thalweg-driver"))
+        self.start_driver()
         self.declare_tables()
         return self
 

@@ -25,8 +25,13 @@ fn stage(id: u32, splits: u32, inputs: &[u32], parallelism: Parallelism) -> Stag
         0 => vec![],
         n => vec![Source { name: "t".into(), splits: (0..n).map(split).collect() }],
     };
-    let input =
-        |x: &u32| StageInput { exchange: ExchangeId(*x), role: InputRole::Probe, type_number: 0, per_map: false };
+    let input = |x: &u32| StageInput {
+        exchange: ExchangeId(*x),
+        role: InputRole::Probe,
+        type_number: 0,
+        divisible: false,
+        per_map: false,
+    };
     Stage {
         id: StageId(id),
         name: format!("stage {id}"),

@@ -152,6 +152,24 @@ pub struct Table {
     /// An IANA name or an offset, not looked up here; `default` has become `UTC`.
     pub local_time_zone: String,
     pub broadcast_threshold: BroadcastThreshold,
+    pub skewed_join: SkewedJoin,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct SkewedJoin {
+    pub strategy: SkewStrategy,
+    /// Multiple of the median above which a subpartition is skewed; at least 1.
+    pub factor: f64,
+    /// Bytes that a skewed subpartition has more than.
+    pub threshold: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SkewStrategy {
+    /// Where it costs no exchange.
+    Auto,
+    Forced,
+    None,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -242,7 +260,11 @@ fn blank() -> Config {
         filesystem: Filesystem { allowed_roots: None },
         client: ClientLimits { result_ttl: zero, result_max_size: 0 },
         job_stall_timeout: zero,
-        table: Table { local_time_zone: String::new(), broadcast_threshold: BroadcastThreshold::Auto },
+        table: Table {
+            local_time_zone: String::new(),
+            broadcast_threshold: BroadcastThreshold::Auto,
+            skewed_join: SkewedJoin { strategy: SkewStrategy::None, factor: 1.0, threshold: 0 },
+        },
         log: Log { format: LogFormat::Text, level: String::new() },
     }
 }

@@ -30,7 +30,7 @@ mod yaml;
 pub use check::Role;
 pub use config::{
     AutoParallelism, BroadcastThreshold, ClientLimits, Config, Execution, Filesystem, Heartbeat, JobManager, Log,
-    LogFormat, Memory, PortRange, Rest, RuntimeMode, Scheduler, Security, Table, TaskManager,
+    LogFormat, Memory, PortRange, Rest, RuntimeMode, Scheduler, Security, SkewStrategy, SkewedJoin, Table, TaskManager,
 };
 pub use error::{ConfigErrors, Problem, ProblemKind};
 pub use load::{Loaded, TOKEN_VARIABLE};

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::config::{BroadcastThreshold, Config, LogFormat, PortRange, RuntimeMode, Scheduler};
+use crate::config::{BroadcastThreshold, Config, LogFormat, PortRange, RuntimeMode, Scheduler, SkewStrategy};
 use crate::secret::Secret;
 use crate::syntax::Value;
 
@@ -100,6 +100,7 @@ named!(Scheduler, "AdaptiveBatch" => Scheduler::AdaptiveBatch, "Default" => Sche
     "Adaptive" => Scheduler::AdaptiveBatch);
 named!(RuntimeMode, "automatic" => RuntimeMode::Automatic, "batch" => RuntimeMode::Batch,
     "streaming" => RuntimeMode::Streaming);
+named!(SkewStrategy, "auto" => SkewStrategy::Auto, "forced" => SkewStrategy::Forced, "none" => SkewStrategy::None);
 named!(LogFormat, "text" => LogFormat::Text, "json" => LogFormat::Json);
 
 impl Setting for PathBuf {

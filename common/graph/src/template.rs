@@ -61,6 +61,9 @@ pub struct StageInput {
     pub role: InputRole,
     /// Inputs with the same type number are alternatives of one logical input (UNION ALL); joins number their sides.
     pub type_number: u32,
+    /// A subpartition may be divided among several tasks, each of which reads the same subpartition of the other sides whole:
+    /// every operator above treats this input's rows one by one, given the other sides.
+    pub divisible: bool,
     /// The reader wants each map's output as a stream of its own (each is sorted; the reader merges them).
     pub per_map: bool,
 }

@@ -12,5 +12,6 @@ mod kills;
 mod lifecycle;
 mod partial_loss;
 mod random_queries;
+mod skewed_joins;
 mod tpch_local;
 mod tpch_processes;

@@ -11,6 +11,14 @@ use thalweg_integration_tests::random_sql::{Dice, inputs, query};
 /// Queries per set of tables.
 const QUERIES: u64 = 25;
 const DISTRIBUTED: [(&str, &str); 1] = [("execution.batch.single-task-threshold", "0")];
+/// The same, with no side small enough to be broadcast, and every part of a join's input that is above the median divided.
+const DIVIDED: [(&str, &str); 5] = [
+    ("execution.batch.single-task-threshold", "0"),
+    ("table.optimizer.join.broadcast-threshold", "-1"),
+    ("execution.batch.adaptive.auto-parallelism.avg-data-volume-per-task", "1 kb"),
+    ("table.optimizer.skewed-join-optimization.skewed-factor", "1"),
+    ("table.optimizer.skewed-join-optimization.skewed-threshold", "0"),
+];
 
 fn variable(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().unwrap_or_else(|e| panic!("{name}={text}: {e}")))
@@ -18,9 +26,12 @@ fn variable(name: &str, default: u64) -> u64 {
 
 fn check(cluster: &Cluster, tables: &str, oracle: &Oracle, text: &str) -> Result<(), String> {
     let expected = oracle.answer(text).map_err(|e| format!("the oracle cannot: {e}"))?;
-    let actual = cluster.sql(&format!("{tables}{text};"), &DISTRIBUTED)?;
     let keys = if text.contains("ORDER BY a.k") { Order::By(vec![1, 0]) } else { Order::Any };
-    compare(&expected, &actual, &keys).map(|_| ())
+    for settings in [&DISTRIBUTED[..], &DIVIDED] {
+        let actual = cluster.sql(&format!("{tables}{text};"), settings)?;
+        compare(&expected, &actual, &keys).map_err(|why| format!("with {settings:?}: {why}"))?;
+    }
+    Ok(())
 }
 
 #[test]

@@ -22,11 +22,13 @@ mod job;
 pub mod packing;
 pub mod parallelism;
 mod protocol;
+mod skew;
 pub mod verifier;
 mod view;
 
 pub use crate::core::Core;
 pub use protocol::*;
+pub use skew::SkewOptions;
 
 /// A TaskManager as people see it.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,16 +5,33 @@
 //! - hash inputs: bytes per subpartition, summed over all of them, packed greedily into contiguous ranges
 //!   ([`packing`](crate::packing)); broadcast inputs do not count.
 //! - otherwise (table sources): bytes of the splits over the budget; splits themselves are handed out while tasks run.
+//! - a skewed subpartition of a join ([`skew`](crate::skew)) is kept apart and read by several tasks.
 //! - then the *memory cut*: a range whose build side would not fit into half a slot's memory is divided further.
 //!
-//! Guarantees: at least one task; never more than subpartitions; hash ranges tile the subpartitions. Does not look at clocks, at
+//! Guarantees: at least one task; hash ranges tile the subpartitions; each pair of rows of two sides meets once. Does not look at clocks, at
 //! other stages or at free slots.
+
+use std::fmt::{self, Write as _};
 
 use thalweg_graph::{ExchangeKind, InputRole, Parallelism, Stage};
 use thalweg_types::{ExchangeId, Interval};
 
 use crate::packing::{self, Packed, Rule};
+use crate::skew::{self, Bounds, Division, HotInput, Part};
 use crate::{Decision, JobOptions, Ownership, Rectangle, TaskRanges, Time};
+
+/// Rows and raw bytes of one map in one subpartition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cell {
+    pub rows: u64,
+    pub bytes: u64,
+}
+
+/// What each map of an exchange wrote.
+pub trait MapOutputs: fmt::Debug {
+    /// `None` if the map did not count.
+    fn cell(&self, map: u32, subpartition: u32) -> Option<Cell>;
+}
 
 /// A sealed input.
 #[derive(Debug, Clone, Copy)]
@@ -22,12 +39,23 @@ pub struct MeasuredInput<'a> {
     pub exchange: ExchangeId,
     pub kind: ExchangeKind,
     pub role: InputRole,
+    /// Inputs with the same number are alternatives of one side.
+    pub type_number: u32,
+    /// A subpartition may be divided among tasks that each read all of the other sides.
+    pub divisible: bool,
     /// Number of map outputs.
     pub maps: u32,
     /// Per subpartition, summed over maps.
     pub rows: &'a [u64],
     /// Raw bytes per subpartition, summed over maps.
     pub bytes: &'a [u64],
+    pub outputs: &'a dyn MapOutputs,
+}
+
+impl MeasuredInput<'_> {
+    pub fn is_build(&self) -> bool {
+        self.role == InputRole::Build
+    }
 }
 
 /// What the cluster looks like at the time of the decision.
@@ -95,11 +123,7 @@ impl Decider<'_> {
         let total = total(&sizes);
         let wish = self.wish();
         let budget = self.budget();
-        let packed = if total == 0 && self.is_auto() {
-            Packed { ranges: vec![Interval::new(0, sizes.len() as u32)], rule: Rule::Budget }
-        } else {
-            packing::pack_within(&sizes, budget, wish.lo as usize, wish.hi as usize)
-        };
+        let (packed, division) = self.pack(&sizes, &wish, budget);
         let measured = format!(
             "{}; {} bytes in {} subpartitions against {} bytes per task (execution.batch.adaptive.auto-parallelism.avg-data-volume-per-task), between {} and {} tasks ({})",
             self.volumes(),
@@ -117,11 +141,122 @@ impl Decider<'_> {
             Rule::Raised { limit } => format!("budget raised to {limit} bytes to stay within the largest number"),
             Rule::EvenByCount => "cut by number of subpartitions: no budget gives an allowed number".to_owned(),
         };
-        let outcome = format!("{}, {how}; {}", tasks(packed.ranges.len()), spread(&sizes, &packed.ranges));
+        let number = packed.ranges.len() + division.tasks() - division.hot.len();
+        // what is divided has a decision of its own
+        let whole: Vec<_> = packed.ranges.iter().filter(|r| !division.hot.contains_key(&r.start)).copied().collect();
+        let outcome = format!("{}, {how}; {}", tasks(number), spread(&sizes, &whole));
         let mut decisions = vec![self.decision("parallelism", measured, outcome)];
+        decisions.extend(self.skew_decision(&division));
         let (ranges, cut) = self.memory_cut(packed.ranges);
         decisions.extend(cut);
-        Binding { ranges: self.ranges(&ranges), decisions }
+        let ranges = ranges.into_iter().flat_map(|range| match division.hot.get(&range.start) {
+            Some(hot) => self.grid(range, hot),
+            None => self.ranges(&[range]),
+        });
+        Binding { ranges: ranges.collect(), decisions }
+    }
+
+    /// Ranges of subpartitions, and which of them stand alone because they are divided.
+    fn pack(&self, sizes: &[u64], wish: &Wish, budget: u64) -> (Packed, Division) {
+        if total(sizes) == 0 && self.is_auto() {
+            let everything = vec![Interval::new(0, sizes.len() as u32)];
+            return (Packed { ranges: everything, rule: Rule::Budget }, Division::default());
+        }
+        // a number that is set makes a task's share
+        let share = if self.is_auto() { budget } else { (total(sizes) / u64::from(wish.hi)).max(1) };
+        let bounds = Bounds { share, room: self.room(), most_tasks: wish.hi as usize };
+        let division = skew::divide(self.inputs, &self.options.skew, bounds);
+        if !division.hot.is_empty() {
+            let more = division.tasks() - division.hot.len();
+            let fewest = division.fewest_ranges(sizes.len() as u32);
+            let hi = (wish.hi as usize).saturating_sub(more).max(fewest);
+            let lo = (wish.lo as usize).saturating_sub(more).clamp(fewest, hi);
+            let packed = packing::pack_within(&apart(sizes, &division), budget, lo, hi);
+            if division.hot.keys().all(|&at| packed.ranges.contains(&Interval::new(at, at + 1))) {
+                return (packed, division);
+            }
+        }
+        (packing::pack_within(sizes, budget, wish.lo as usize, wish.hi as usize), Division::default())
+    }
+
+    /// Bytes of a partitioned build side that one task has room for; 0 = unknown, or taken by broadcast build sides.
+    fn room(&self) -> u64 {
+        (self.cluster.smallest_slot_memory / 2).saturating_sub(self.replicated_build_bytes())
+    }
+
+    fn replicated_build_bytes(&self) -> u64 {
+        let replicated = self.inputs.iter().filter(|i| i.is_build() && i.kind == ExchangeKind::Broadcast);
+        replicated.fold(0, |sum: u64, i| sum.saturating_add(total(i.bytes)))
+    }
+
+    /// The tasks of a divided subpartition: each part of one side with each part of the other, everything else read by all.
+    fn grid(&self, range: Interval<u32>, hot: &[HotInput]) -> Vec<TaskRanges> {
+        let whole = |i: &MeasuredInput<'_>| Part { maps: Interval::new(0, i.maps), rows: None, bytes: 0 };
+        let parts_of = |at: usize| hot.get(at).map_or(1, |h| h.parts.len());
+        let cells = (0..parts_of(0)).flat_map(|a| (0..parts_of(1)).map(move |b| [a, b]));
+        let task = |cell: [usize; 2]| {
+            let rectangles = |(position, input): (usize, &MeasuredInput<'_>)| {
+                if !input.kind.is_hash() {
+                    return self.rectangle(input, range);
+                }
+                let axis = hot.iter().position(|h| h.input == position);
+                let part = axis.map_or_else(|| whole(input), |axis| hot[axis].parts[cell[axis]]);
+                // a part belongs to the first task along the other axes
+                let first = (0..2).all(|other| Some(other) == axis || cell[other] == 0);
+                let ownership = if first { Ownership::Own } else { Ownership::Replicate };
+                let (maps, rows) = (part.maps, part.rows);
+                vec![Rectangle { exchange: input.exchange, maps, subpartitions: range, rows, ownership }]
+            };
+            TaskRanges { inputs: self.inputs.iter().enumerate().map(rectangles).collect() }
+        };
+        cells.map(task).collect()
+    }
+
+    fn skew_decision(&self, division: &Division) -> Option<Decision> {
+        if division.hot.is_empty() {
+            return None;
+        }
+        const SHOWN: usize = 4;
+        let mut measured = String::new();
+        let (mut largest, mut read_again) = (0, 0u64);
+        for (n, (subpartition, hot)) in division.hot.iter().enumerate() {
+            for (axis, one) in hot.iter().enumerate() {
+                let input = &self.inputs[one.input];
+                if n < SHOWN {
+                    let side = if input.is_build() { "build side" } else { "probe side" };
+                    let _ = write!(
+                        measured,
+                        "{} ({side}): subpartition {subpartition} has {} bytes, median {}, more than {}; ",
+                        input.exchange, one.bytes, one.median, one.limit
+                    );
+                }
+                largest = one.parts.iter().map(|p| p.bytes).max().unwrap_or(0).max(largest);
+                let others = hot.iter().enumerate().filter(|(a, _)| *a != axis);
+                let times = others.map(|(_, o)| o.parts.len() as u64).product::<u64>() - 1;
+                read_again = read_again.saturating_add(one.bytes.saturating_mul(times));
+            }
+            let tasks = hot.iter().map(|h| h.parts.len() as u64).product::<u64>();
+            let whole =
+                (0..).zip(self.inputs).filter(|(i, input)| input.kind.is_hash() && hot.iter().all(|h| h.input != *i));
+            for (_, input) in whole {
+                let bytes = input.bytes.get(*subpartition as usize).copied().unwrap_or(0);
+                read_again = read_again.saturating_add(bytes.saturating_mul(tasks - 1));
+            }
+        }
+        if division.hot.len() > SHOWN {
+            let _ = write!(measured, "and {} subpartitions more; ", division.hot.len() - SHOWN);
+        }
+        let _ = write!(
+            measured,
+            "hot is more than {} times the median and more than {} bytes (table.optimizer.skewed-join-optimization)",
+            self.options.skew.factor, self.options.skew.threshold
+        );
+        let outcome = format!(
+            "{} for {} hot subpartition(s) instead of one each, parts of at most {largest} bytes; {read_again} bytes are read more than once",
+            tasks(division.tasks()),
+            division.hot.len()
+        );
+        Some(self.decision("skewed-join", measured, outcome))
     }
 
     fn by_splits(&self) -> Binding {
@@ -154,14 +289,9 @@ impl Decider<'_> {
 
     /// Divides ranges whose build side is too large for a slot.
     fn memory_cut(&self, ranges: Vec<Interval<u32>>) -> (Vec<Interval<u32>>, Option<Decision>) {
-        let build = |i: &MeasuredInput<'_>| i.role == InputRole::Build;
         let quota = self.cluster.smallest_slot_memory / 2;
-        let replicated: u64 = self
-            .inputs
-            .iter()
-            .filter(|i| build(i) && i.kind == ExchangeKind::Broadcast)
-            .fold(0, |sum: u64, i| sum.saturating_add(total(i.bytes)));
-        let sizes = self.sums(|i| i.kind.is_hash() && build(i));
+        let replicated = self.replicated_build_bytes();
+        let sizes = self.sums(|i| i.kind.is_hash() && i.is_build());
         // cutting cannot make room for a replica that alone is too large
         if quota == 0 || replicated >= quota || total(&sizes) == 0 {
             return (ranges, None);
@@ -235,20 +365,21 @@ impl Decider<'_> {
 
     /// One task per interval; the intervals apply to hash inputs, every other input is read whole.
     fn ranges(&self, intervals: &[Interval<u32>]) -> Vec<TaskRanges> {
-        let one = Interval::new(0, 1);
-        let rectangles = |interval: Interval<u32>| {
-            let rectangle = |input: &MeasuredInput<'_>| {
-                let (subpartitions, ownership) = match input.kind {
-                    ExchangeKind::Hash { .. } => (interval, Ownership::Own),
-                    ExchangeKind::Gather | ExchangeKind::Result => (one, Ownership::Own),
-                    ExchangeKind::Broadcast => (one, Ownership::Replicate),
-                };
-                let maps = Interval::new(0, input.maps);
-                vec![Rectangle { exchange: input.exchange, maps, subpartitions, rows: None, ownership }]
-            };
-            TaskRanges { inputs: self.inputs.iter().map(rectangle).collect() }
+        let task = |&interval: &Interval<u32>| TaskRanges {
+            inputs: self.inputs.iter().map(|input| self.rectangle(input, interval)).collect(),
         };
-        intervals.iter().map(|&i| rectangles(i)).collect()
+        intervals.iter().map(task).collect()
+    }
+
+    fn rectangle(&self, input: &MeasuredInput<'_>, interval: Interval<u32>) -> Vec<Rectangle> {
+        let one = Interval::new(0, 1);
+        let (subpartitions, ownership) = match input.kind {
+            ExchangeKind::Hash { .. } => (interval, Ownership::Own),
+            ExchangeKind::Gather | ExchangeKind::Result => (one, Ownership::Own),
+            ExchangeKind::Broadcast => (one, Ownership::Replicate),
+        };
+        let maps = Interval::new(0, input.maps);
+        vec![Rectangle { exchange: input.exchange, maps, subpartitions, rows: None, ownership }]
     }
 
     fn volumes(&self) -> String {
@@ -256,7 +387,7 @@ impl Decider<'_> {
             return "no inputs".to_owned();
         }
         let one = |i: &MeasuredInput<'_>| {
-            let side = if i.role == InputRole::Build { ", build side" } else { "" };
+            let side = if i.is_build() { ", build side" } else { "" };
             format!(
                 "{} ({}{side}): {} rows, {} bytes from {} maps",
                 i.exchange,
@@ -272,6 +403,16 @@ impl Decider<'_> {
     fn decision(&self, rule: &str, measured: String, outcome: String) -> Decision {
         Decision { at: self.now, stage: self.stage.id, rule: rule.to_owned(), measured, outcome }
     }
+}
+
+/// The sizes with every hot subpartition too large to share a range with another one.
+fn apart(sizes: &[u64], division: &Division) -> Vec<u64> {
+    let wall = total(sizes).saturating_add(1);
+    let mut apart = sizes.to_vec();
+    for &at in division.hot.keys() {
+        apart[at as usize] = wall;
+    }
+    apart
 }
 
 fn total(values: &[u64]) -> u64 {

@@ -27,13 +27,33 @@ fn stage(parallelism: Parallelism, splits: &[u64]) -> Stage {
     }
 }
 
+/// Maps that did not count.
+#[derive(Debug)]
+struct Uncounted;
+
+impl MapOutputs for Uncounted {
+    fn cell(&self, _: u32, _: u32) -> Option<Cell> {
+        None
+    }
+}
+
 fn hash<'a>(x: u32, role: InputRole, bytes: &'a [u64]) -> MeasuredInput<'a> {
     let kind = ExchangeKind::Hash { subpartitions: bytes.len() as u32 };
-    MeasuredInput { exchange: ExchangeId(x), kind, role, maps: 2, rows: bytes, bytes }
+    MeasuredInput {
+        exchange: ExchangeId(x),
+        kind,
+        role,
+        type_number: x,
+        divisible: false,
+        maps: 2,
+        rows: bytes,
+        bytes,
+        outputs: &Uncounted,
+    }
 }
 
 fn whole<'a>(x: u32, kind: ExchangeKind, bytes: &'a [u64]) -> MeasuredInput<'a> {
-    MeasuredInput { exchange: ExchangeId(x), kind, role: InputRole::Build, maps: 2, rows: bytes, bytes }
+    MeasuredInput { kind, ..hash(x, InputRole::Build, bytes) }
 }
 
 fn options(volume: u64) -> JobOptions {
@@ -213,6 +233,119 @@ proptest! {
         prop_assert_eq!(verify(&sealed, &binding.ranges), Ok(()));
         if memory == 0 && parallelism == Parallelism::Auto && left.iter().chain(&right).any(|&b| b > 0) {
             prop_assert!((lo..=lo + extra).contains(&(binding.ranges.len() as u32)));
+        }
+    }
+}
+
+/// Bytes per map and subpartition; a row has ten bytes.
+#[derive(Debug)]
+struct Matrix(Vec<Vec<u64>>);
+
+impl MapOutputs for Matrix {
+    fn cell(&self, map: u32, subpartition: u32) -> Option<Cell> {
+        let bytes = self.0[map as usize][subpartition as usize];
+        Some(Cell { rows: bytes / 10, bytes })
+    }
+}
+
+impl Matrix {
+    fn sums(&self) -> Vec<u64> {
+        (0..self.0[0].len()).map(|s| self.0.iter().map(|map| map[s]).sum()).collect()
+    }
+
+    fn side<'a>(&'a self, x: u32, role: InputRole, bytes: &'a [u64]) -> MeasuredInput<'a> {
+        MeasuredInput { divisible: true, maps: self.0.len() as u32, outputs: self, ..hash(x, role, bytes) }
+    }
+}
+
+fn verified(inputs: &[MeasuredInput<'_>], binding: &Binding) -> Result<(), crate::verifier::Violation> {
+    let rows: Vec<_> = inputs.iter().map(|i| move |map, sub| i.outputs.cell(map, sub).map(|c| c.rows)).collect();
+    let sealed: Vec<SealedInput<'_>> = inputs
+        .iter()
+        .zip(&rows)
+        .map(|(i, rows)| SealedInput {
+            exchange: i.exchange,
+            kind: i.kind,
+            type_number: i.type_number,
+            maps: i.maps,
+            rows,
+        })
+        .collect();
+    verify(&sealed, &binding.ranges)
+}
+
+fn skewed(volume: u64, factor: f64, threshold: u64) -> JobOptions {
+    JobOptions { skew: crate::SkewOptions { enabled: true, factor, threshold }, ..options(volume) }
+}
+
+#[test]
+fn a_hot_subpartition_gets_tasks_of_its_own() {
+    let probe = Matrix(vec![vec![20, 20, 300, 20]; 4]);
+    let build = Matrix(vec![vec![30, 30, 30, 30]]);
+    let (p, b) = (probe.sums(), build.sums());
+    let inputs = [build.side(0, InputRole::Build, &b), probe.side(1, InputRole::Probe, &p)];
+    let binding = decide(&stage(Parallelism::Auto, &[]), &inputs, &skewed(300, 4.0, 100), CLUSTER);
+    assert_eq!(verified(&inputs, &binding), Ok(()));
+    let hot: Vec<_> = binding.ranges.iter().filter(|r| r.inputs[1][0].subpartitions == Interval::new(2, 3)).collect();
+    assert_eq!(hot.len(), 4, "{binding:?}");
+    assert!(hot.iter().all(|r| r.inputs[0][0].maps == Interval::new(0, 1)), "the build side is read whole by each");
+    let decision = binding.decisions.iter().find(|d| d.rule == "skewed-join").unwrap();
+    assert!(
+        decision.measured.contains("subpartition 2 has 1200 bytes, median 80, more than 320"),
+        "{}",
+        decision.measured
+    );
+    assert!(decision.outcome.contains("4 tasks for 1 hot"), "{}", decision.outcome);
+    assert!(decision.outcome.contains("90 bytes are read more than once"), "{}", decision.outcome);
+
+    let off = JobOptions { skew: crate::SkewOptions { enabled: false, ..skewed(300, 4.0, 100).skew }, ..options(300) };
+    assert_eq!(decide(&stage(Parallelism::Auto, &[]), &inputs, &off, CLUSTER).decisions.len(), 1);
+}
+
+#[test]
+fn a_number_that_is_set_is_kept_and_the_hot_subpartition_gets_most_of_it() {
+    let probe = Matrix(vec![vec![20, 20, 300, 20]; 4]);
+    let build = Matrix(vec![vec![30, 30, 30, 30]]);
+    let (p, b) = (probe.sums(), build.sums());
+    let inputs = [build.side(0, InputRole::Build, &b), probe.side(1, InputRole::Probe, &p)];
+    let binding = decide(&stage(Parallelism::Fixed(6), &[]), &inputs, &skewed(300, 4.0, 100), CLUSTER);
+    assert_eq!(verified(&inputs, &binding), Ok(()));
+    assert_eq!(binding.ranges.len(), 6);
+    assert!(binding.decisions.iter().any(|d| d.rule == "skewed-join"), "{binding:?}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_skewed_binding_passes_the_verifier(
+        left in proptest::collection::vec(proptest::collection::vec(0u64..200, 6), 1..6),
+        right in proptest::collection::vec(proptest::collection::vec(0u64..200, 6), 1..6),
+        third in proptest::option::of(proptest::collection::vec(proptest::collection::vec(0u64..200, 6), 1..4)),
+        hot in proptest::collection::vec((0usize..3, 0usize..6, 0usize..6, 500u64..20_000), 0..4),
+        divisible in proptest::array::uniform3(any::<bool>()),
+        volume in 1u64..3000, hi in 1u32..40, memory in 0u64..6000, fixed in 0u32..30, factor in 1.0f64..5.0,
+    ) {
+        let mut sides = vec![Matrix(left), Matrix(right)];
+        sides.extend(third.map(Matrix));
+        for (side, map, subpartition, bytes) in hot {
+            let side = side % sides.len();
+            let maps = sides[side].0.len();
+            sides[side].0[map % maps][subpartition] += bytes;
+        }
+        let sums: Vec<_> = sides.iter().map(Matrix::sums).collect();
+        let roles = [InputRole::Build, InputRole::Probe, InputRole::Build];
+        let inputs: Vec<_> = (0..sides.len())
+            .map(|i| MeasuredInput { divisible: divisible[i], ..sides[i].side(i as u32, roles[i], &sums[i]) })
+            .collect();
+        let parallelism = if fixed == 0 { Parallelism::Auto } else { Parallelism::Fixed(fixed) };
+        let options = JobOptions { max_parallelism: hi, ..skewed(volume, factor, 300) };
+        let cluster = ClusterFacts { slots: 3, smallest_slot_memory: memory };
+        let binding = decide(&stage(parallelism, &[]), &inputs, &options, cluster);
+        prop_assert_eq!(verified(&inputs, &binding), Ok(()));
+        if memory == 0 {
+            let most = if fixed == 0 { hi } else { fixed };
+            prop_assert!(binding.ranges.len() <= most as usize, "{} tasks of {}", binding.ranges.len(), most);
         }
     }
 }

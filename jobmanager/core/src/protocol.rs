@@ -11,6 +11,8 @@ use serde::{Deserialize, Serialize};
 use thalweg_graph::{OutputStats, Placement, PlanTemplate, TaskSpec};
 use thalweg_types::{AttemptId, ExchangeId, ExchangeKey, FailureCause, JobId, StageId, TaskManagerId};
 
+use crate::skew::SkewOptions;
+
 /// Monotonic time since the JobManager started. Wall time appears only in what people read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Time(pub Duration);
@@ -323,6 +325,7 @@ pub struct JobOptions {
     pub stall_timeout: Duration,
     /// Attempts a task may use up by its own failures; a lost TaskManager or partition does not count.
     pub max_attempts: u32,
+    pub skew: SkewOptions,
 }
 
 impl Default for JobOptions {
@@ -337,6 +340,7 @@ impl Default for JobOptions {
             slot_request_timeout: Duration::from_secs(300),
             stall_timeout: Duration::from_secs(600),
             max_attempts: 4,
+            skew: SkewOptions::default(),
         }
     }
 }

@@ -3,16 +3,16 @@
 //! Pure check of a decision, independent of how it was taken. Guarantees for a binding that passes:
 //! - own rectangles of each hash or gather input tile its exchange (maps × subpartitions × rows) exactly once;
 //! - every task reads a broadcast input whole;
-//! - for two hash inputs that are sides of one join (their type numbers differ), each (left row, right row) of the same
+//! - of hash inputs that are sides of joins (their type numbers differ), each combination of rows, one of each side, of the same
 //!   subpartition is read together by exactly one task.
 //!
 //! Does not judge balance. Row cuts are intervals of positions inside one (map × subpartition) cell; the last cut may end past the
 //! cell's last row.
 //!
 //! Method: the subpartition axis is cut at every bound that occurs; inside one such *strip* each input's maps and row cuts are
-//! reduced to *atoms* that no rectangle divides, and readers of atoms (and of pairs of atoms) are counted.
+//! reduced to *atoms* that no rectangle divides, and readers of atoms (and of combinations of atoms) are counted.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use thalweg_graph::ExchangeKind;
 use thalweg_types::{ExchangeId, Interval};
@@ -45,17 +45,13 @@ pub enum Violation {
     Broadcast { task: usize, exchange: ExchangeId },
     #[error("maps {maps} × subpartitions {subpartitions} of {exchange} have {owners} owners, expected 1")]
     Owners { exchange: ExchangeId, maps: Interval<u32>, subpartitions: Interval<u32>, owners: usize },
-    #[error(
-        "rows of {left} maps {left_maps} and {right} maps {right_maps} meet {times} times in subpartitions {subpartitions}, expected once"
-    )]
-    Pairs {
-        left: ExchangeId,
-        left_maps: Interval<u32>,
-        right: ExchangeId,
-        right_maps: Interval<u32>,
-        subpartitions: Interval<u32>,
-        times: usize,
-    },
+    #[error("rows of {} meet {times} times in subpartitions {subpartitions}, expected once", described(.sides))]
+    Meetings { sides: Vec<(ExchangeId, Interval<u32>)>, subpartitions: Interval<u32>, times: usize },
+}
+
+fn described(sides: &[(ExchangeId, Interval<u32>)]) -> String {
+    let side = |(exchange, maps): &(ExchangeId, Interval<u32>)| format!("{exchange} maps {maps}");
+    sides.iter().map(side).collect::<Vec<_>>().join(" and ")
 }
 
 /// Checks everything the module header promises.
@@ -71,14 +67,7 @@ pub fn verify(inputs: &[SealedInput<'_>], tasks: &[TaskRanges]) -> Result<(), Vi
         for view in &views {
             view.check_owners(inputs, strip.subpartitions)?;
         }
-        for (k, left) in views.iter().enumerate() {
-            for right in &views[k + 1..] {
-                let (l, r) = (&inputs[left.input], &inputs[right.input]);
-                if l.kind.is_hash() && r.kind.is_hash() && l.type_number != r.type_number {
-                    check_pairs(inputs, left, right, strip.subpartitions)?;
-                }
-            }
-        }
+        check_meetings(inputs, &views, strip.subpartitions)?;
     }
     Ok(())
 }
@@ -232,28 +221,41 @@ fn atoms(sealed: &SealedInput<'_>, subpartitions: Interval<u32>, list: &[(usize,
     atoms
 }
 
-fn check_pairs(
+/// One atom of each side, and the tasks that read all of them.
+struct Meeting {
+    sides: Vec<(ExchangeId, Interval<u32>)>,
+    tasks: BTreeSet<usize>,
+}
+
+fn check_meetings(
     inputs: &[SealedInput<'_>],
-    left: &StripView,
-    right: &StripView,
+    views: &[StripView],
     subpartitions: Interval<u32>,
 ) -> Result<(), Violation> {
-    for (l, left_readers) in left.readers.iter().enumerate() {
-        for (r, right_readers) in right.readers.iter().enumerate() {
-            let times = left_readers.intersection(right_readers).count();
-            if times != 1 {
-                return Err(Violation::Pairs {
-                    left: inputs[left.input].exchange,
-                    left_maps: left.atoms[l].maps,
-                    right: inputs[right.input].exchange,
-                    right_maps: right.atoms[r].maps,
-                    subpartitions,
-                    times,
-                });
-            }
-        }
+    let mut by_side: BTreeMap<u32, Vec<Meeting>> = BTreeMap::new();
+    for view in views.iter().filter(|v| inputs[v.input].kind.is_hash()) {
+        let input = &inputs[view.input];
+        let alone = view
+            .atoms
+            .iter()
+            .zip(&view.readers)
+            .map(|(atom, readers)| Meeting { sides: vec![(input.exchange, atom.maps)], tasks: readers.clone() });
+        by_side.entry(input.type_number).or_default().extend(alone);
     }
-    Ok(())
+    if by_side.len() < 2 {
+        return Ok(());
+    }
+    let meet = |left: &Meeting, right: &Meeting| Meeting {
+        sides: [left.sides.as_slice(), &right.sides].concat(),
+        tasks: left.tasks.intersection(&right.tasks).copied().collect(),
+    };
+    let all = by_side
+        .into_values()
+        .reduce(|met, side| met.iter().flat_map(|l| side.iter().map(move |r| meet(l, r))).collect());
+    match all.unwrap_or_default().into_iter().find(|meeting| meeting.tasks.len() != 1) {
+        Some(Meeting { sides, tasks }) => Err(Violation::Meetings { sides, subpartitions, times: tasks.len() }),
+        None => Ok(()),
+    }
 }
 
 #[cfg(test)]

@@ -115,7 +115,7 @@ fn join_sides_cut_at_different_bounds_miss_pairs() {
         (vec![rect(0, (0, 3), (0, 2), Own)], vec![rect(1, (0, 3), (0, 1), Own)]),
         (vec![rect(0, (0, 3), (2, 4), Own)], vec![rect(1, (0, 3), (1, 4), Own)]),
     ]);
-    assert!(matches!(verify(&[input(0, HASH4), input(1, HASH4)], &bad), Err(Violation::Pairs { times: 0, .. })));
+    assert!(matches!(verify(&[input(0, HASH4), input(1, HASH4)], &bad), Err(Violation::Meetings { times: 0, .. })));
     // alternatives of one input need not meet
     let union = SealedInput { type_number: 0, ..input(1, HASH4) };
     assert_eq!(verify(&[input(0, HASH4), union], &bad), Ok(()));
@@ -142,7 +142,7 @@ fn a_skew_cut_by_rows_replicates_the_other_side() {
         join(vec![(vec![rows(0, 0, 0, (0, 60))], right(Own)), (vec![rows(0, 0, 0, (60, 100))], right(Replicate))]);
     assert_eq!(verify(&[sealed(0), sealed(1)], &good), Ok(()));
     let lonely = join(vec![(vec![rows(0, 0, 0, (0, 60))], right(Own)), (vec![rows(0, 0, 0, (60, 100))], vec![])]);
-    assert!(matches!(verify(&[sealed(0), sealed(1)], &lonely), Err(Violation::Pairs { times: 0, .. })));
+    assert!(matches!(verify(&[sealed(0), sealed(1)], &lonely), Err(Violation::Meetings { times: 0, .. })));
 }
 
 /// Both sides of one bucket cut: left maps {0} {1}, right maps {0} {1} {2}; cells are listed row by row and runs of them given to tasks.
@@ -169,11 +169,24 @@ fn a_run_that_is_no_full_rectangle_computes_pairs_twice() {
     let hash = ExchangeKind::Hash { subpartitions: 1 };
     let inputs = [SealedInput { maps: 2, ..input(0, hash) }, input(1, hash)];
     let bad = grid_runs(&[&[(0, 0), (0, 1)], &[(0, 2), (1, 0)], &[(1, 1)], &[(1, 2)]]);
-    assert!(matches!(verify(&inputs, &bad), Err(Violation::Pairs { times: 2, .. })));
+    assert!(matches!(verify(&inputs, &bad), Err(Violation::Meetings { times: 2, .. })));
     let good = grid_runs(&[&[(0, 0), (0, 1)], &[(0, 2)], &[(1, 0), (1, 1), (1, 2)]]);
     assert_eq!(verify(&inputs, &good), Ok(()));
     let whole_rows = grid_runs(&[&[(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2)]]);
     assert_eq!(verify(&inputs, &whole_rows), Ok(()));
+}
+
+#[test]
+fn of_three_sides_one_is_cut_and_the_others_are_replicated() {
+    let inputs = [input(0, HASH4), input(1, HASH4), input(2, HASH4)];
+    let whole = |x, ownership| vec![rect(x, (0, 3), (0, 4), ownership)];
+    let task = |cut: (u32, u32), rest| TaskRanges {
+        inputs: vec![vec![rect(0, cut, (0, 4), Own)], whole(1, rest), whole(2, rest)],
+    };
+    assert_eq!(verify(&inputs, &[task((0, 1), Own), task((1, 3), Replicate)]), Ok(()));
+    let mut missing = [task((0, 1), Own), task((1, 3), Replicate)];
+    missing[1].inputs[2].clear();
+    assert!(matches!(verify(&inputs, &missing), Err(Violation::Meetings { times: 0, .. })));
 }
 
 #[test]

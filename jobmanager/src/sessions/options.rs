@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use thalweg_config::{BroadcastThreshold, Config, Scheduler};
+use thalweg_config::{BroadcastThreshold, Config, Scheduler, SkewStrategy};
 use thalweg_connectors::AccessRules;
-use thalweg_core::JobOptions;
+use thalweg_core::{JobOptions, SkewOptions};
 use thalweg_planner::PlannerOptions;
 
 use crate::driver::{ClusterSize, Driver};
@@ -49,6 +49,12 @@ pub(super) fn job_options(config: &Config) -> JobOptions {
         slot_request_timeout: config.slot_request_timeout,
         stall_timeout: config.job_stall_timeout,
         max_attempts: MAX_ATTEMPTS,
+        skew: SkewOptions {
+            enabled: config.table.skewed_join.strategy != SkewStrategy::None
+                && config.jobmanager.scheduler == Scheduler::AdaptiveBatch,
+            factor: config.table.skewed_join.factor,
+            threshold: config.table.skewed_join.threshold,
+        },
     }
 }
 

@@ -243,6 +243,32 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     )
     .session()
     .field(field!(table.broadcast_threshold)),
+    opt(
+        "table.optimizer.skewed-join-optimization.strategy",
+        Kind::Enum(&["auto", "forced", "none"]),
+        Text("auto"),
+        "When a skewed part of a join's input is divided among several tasks: `auto` where that needs no further exchange, \
+         `none` never.",
+    )
+    .session()
+    .value_notes(&[("forced", "a further exchange is not added yet: means auto")])
+    .field(field!(table.skewed_join.strategy)),
+    opt(
+        "table.optimizer.skewed-join-optimization.skewed-factor",
+        Kind::Float { min: 1.0, max: f64::MAX },
+        Text("4.0"),
+        "Multiple of the median above which a part is skewed.",
+    )
+    .session()
+    .field(field!(table.skewed_join.factor)),
+    opt(
+        "table.optimizer.skewed-join-optimization.skewed-threshold",
+        Kind::Memory { min: 0 },
+        Text("256 mb"),
+        "Raw Arrow bytes that a skewed part has more than.",
+    )
+    .session()
+    .field(field!(table.skewed_join.threshold)),
     // ---- safety ----
     opt(
         "security.token",

@@ -130,9 +130,6 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     j("slow-task-detector.execution-time.baseline-multiplier", FACTOR, Text("1.5"), "How much longer than the median is slow."),
     // ---- SQL: planner ----
     j("table.optimizer.adaptive-broadcast-join.strategy", Kind::Enum(&["auto", "runtime_only", "none"]), Text("auto"), "When a join may become a broadcast join."),
-    j("table.optimizer.skewed-join-optimization.strategy", Kind::Enum(&["auto", "forced", "none"]), Text("auto"), "When a skewed bucket of a join is split."),
-    j("table.optimizer.skewed-join-optimization.skewed-factor", FACTOR, Text("4.0"), "Multiple of the median above which a bucket is skewed."),
-    j("table.optimizer.skewed-join-optimization.skewed-threshold", SIZE, Text("256 mb"), "Size below which no bucket is skewed."),
     j("table.optimizer.multiple-input-enabled", BOOL, Text("true"), "Fuse operators with several inputs."),
     j("table.optimizer.join-reorder-enabled", BOOL, Text("true"), "Reorder joins."),
     j("table.optimizer.bushy-join-reorder-threshold", COUNT, Text("12"), "Relations up to which bushy trees are tried."),

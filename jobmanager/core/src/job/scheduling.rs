@@ -79,9 +79,12 @@ impl Job {
                     exchange: input.exchange,
                     kind: self.template.exchange(input.exchange).kind,
                     role: input.role,
+                    type_number: input.type_number,
+                    divisible: input.divisible,
                     maps: producer.tasks.len() as u32,
                     rows: &producer.output.rows,
                     bytes: &producer.output.bytes,
+                    outputs: producer,
                 }
             })
             .collect()

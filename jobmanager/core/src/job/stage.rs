@@ -16,6 +16,7 @@ use std::sync::Arc;
 use thalweg_graph::{OutputStats, Placement};
 use thalweg_types::{FailureCause, TaskManagerId};
 
+use crate::parallelism::{Cell, MapOutputs};
 use crate::{AttemptState, StageProgress, TaskRanges, Time};
 
 /// Replaced attempts that a stage's view remembers.
@@ -354,6 +355,14 @@ impl StageRun {
             self.history.pop_front();
         }
         self.history.push_back(attempt);
+    }
+}
+
+impl MapOutputs for StageRun {
+    fn cell(&self, map: u32, subpartition: u32) -> Option<Cell> {
+        let stats = &self.done_task(map)?.stats;
+        let at = subpartition as usize;
+        Some(Cell { rows: *stats.rows.get(at)?, bytes: *stats.bytes.get(at)? })
     }
 }
 

@@ -25,6 +25,7 @@ impl PlanBuilder {
             exchange: ExchangeId(x),
             role,
             type_number: i as u32 + 1,
+            divisible: false,
             per_map: false,
         };
         self.stages.push(Stage {
@@ -43,6 +44,12 @@ impl PlanBuilder {
 
     pub fn parallelism(mut self, parallelism: Parallelism) -> Self {
         self.stages.last_mut().unwrap().parallelism = parallelism;
+        self
+    }
+
+    /// The last stage's inputs may be divided where they are skewed.
+    pub fn divisible(mut self) -> Self {
+        self.stages.last_mut().unwrap().inputs.iter_mut().for_each(|input| input.divisible = true);
         self
     }
 

@@ -71,6 +71,9 @@ fn plan(dice: &mut Dice) -> Arc<PlanTemplate> {
             _ => Determinism::Deterministic,
         };
         builder = builder.stage(sources, &inputs, kinds[stage]).parallelism(parallelism).determinism(determinism);
+        if dice.chance(50) {
+            builder = builder.divisible();
+        }
     }
     builder.build()
 }
@@ -88,6 +91,7 @@ fn options(dice: &mut Dice) -> JobOptions {
         max_attempts: 1000,
         stall_timeout: Duration::from_secs(1_000_000),
         slot_request_timeout: Duration::from_secs(1_000_000),
+        skew: SkewOptions { enabled: dice.chance(70), factor: 1.0, threshold: dice.roll() % 800 },
         ..JobOptions::default()
     }
 }
@@ -220,6 +224,8 @@ fn check_ownership(world: &World, used: &BTreeMap<(usize, u32), Arc<Content>>) {
             let all: Vec<u32> = (0..source.splits.len() as u32).collect();
             assert_eq!(read, all, "splits of s{s}");
         }
+        let decisions = world.core.job(world.job).unwrap().decisions;
+        let divided = decisions.iter().any(|d| d.stage.index() == s && d.rule == "skewed-join");
         for input in &stage.inputs {
             let exchange = world.template.exchange(input.exchange);
             let producer = exchange.producer.index();
@@ -234,9 +240,15 @@ fn check_ownership(world: &World, used: &BTreeMap<(usize, u32), Arc<Content>>) {
                         ExchangeKind::Broadcast => tasks.len(),
                         _ => usize::from(cut.is_empty()),
                     };
-                    assert_eq!(whole.len(), expected, "{}.{map} subpartition {sub}", input.exchange);
                     let mut rows: Vec<Interval<u64>> = cut.iter().filter_map(|r| r.rows).collect();
                     rows.sort_unstable();
+                    if divided {
+                        // what stands beside a divided side is read by several tasks; the verifier looks at the pairs
+                        assert!(whole.len() >= expected, "{}.{map} subpartition {sub}", input.exchange);
+                        rows.dedup();
+                    } else {
+                        assert_eq!(whole.len(), expected, "{}.{map} subpartition {sub}", input.exchange);
+                    }
                     assert!(rows.windows(2).all(|w| w[0].end == w[1].start), "row cuts neither miss nor repeat rows");
                     assert!(rows.first().is_none_or(|r| r.start == 0) && rows.last().is_none_or(|r| r.end == u64::MAX));
                 }

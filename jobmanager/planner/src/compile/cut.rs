@@ -25,10 +25,13 @@ use datafusion::physical_plan::union::{InterleaveExec, UnionExec};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitioning, PhysicalExpr};
 use thalweg_exec::fragment::Fragment;
 use thalweg_exec::{ConcatExec, ExchangeInputExec, OnceExec, SourceExec};
-use thalweg_graph::{Exchange, ExchangeKind, InputRole, Parallelism, PlanTemplate, Source, Split, Stage, StageInput};
+use thalweg_graph::{
+    Determinism, Exchange, ExchangeKind, InputRole, Parallelism, PlanTemplate, Source, Split, Stage, StageInput,
+};
 use thalweg_types::{ExchangeId, StageId};
 
 use super::broadcast::build_side_may_be_replicated;
+use super::divisible::{self, Sides};
 use super::{classify, describe};
 
 /// The template, and each stage's operators for people.
@@ -65,6 +68,8 @@ struct Draft {
     single: bool,
     /// Inputs met now are held in memory by a join.
     in_build_side: bool,
+    /// Inputs met now lie under an operator that looks at several of their rows together.
+    together: bool,
     type_numbers: u32,
 }
 
@@ -114,10 +119,12 @@ impl Cutter {
         if plan.children().is_empty() {
             return Ok(self.constant(plan, draft));
         }
-        if plan.is::<HashJoinExec>() {
-            return self.partitioned_join(plan, draft);
+        if let Some(join) = plan.downcast_ref::<HashJoinExec>() {
+            return self.partitioned_join(plan, divisible::sides(join), draft);
         }
-        let children = plan.children().into_iter().map(|c| self.build(c, draft)).collect::<Result<Vec<_>>>()?;
+        let together = !divisible::treats_rows_alone(plan);
+        let children =
+            plan.children().into_iter().map(|c| self.below(c, draft, together)).collect::<Result<Vec<_>>>()?;
         with_children(plan, children)
     }
 
@@ -205,7 +212,7 @@ impl Cutter {
                     None => input,
                 }
             } else {
-                self.build(child, draft)?
+                self.below(child, draft, true)?
             });
         }
         match ordering {
@@ -217,12 +224,31 @@ impl Cutter {
         }
     }
 
-    fn partitioned_join(&mut self, plan: &Arc<dyn ExecutionPlan>, draft: &mut Draft) -> Result<Arc<dyn ExecutionPlan>> {
+    fn partitioned_join(
+        &mut self,
+        plan: &Arc<dyn ExecutionPlan>,
+        divisible: Sides,
+        draft: &mut Draft,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
         let (left, right) = two_children(plan)?;
-        let left = self.build_side(left, draft, Self::build)?;
+        let left = self.build_side(left, draft, |cutter, left, draft| cutter.below(left, draft, !divisible.left))?;
         draft.type_numbers += 1;
-        let right = self.build(right, draft)?;
+        let right = self.below(right, draft, !divisible.right)?;
         with_children(plan, vec![left, right])
+    }
+
+    /// Builds an input of an operator that looks at several rows of it `together`, or does not.
+    fn below(
+        &mut self,
+        plan: &Arc<dyn ExecutionPlan>,
+        draft: &mut Draft,
+        together: bool,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let outer = draft.together;
+        draft.together |= together;
+        let built = self.build(plan, draft);
+        draft.together = outer;
+        built
     }
 
     /// Inputs that `build` meets are marked as held in memory.
@@ -285,7 +311,8 @@ impl Cutter {
         let slot = reader.inputs.len();
         let per_map = read == Read::PerMap;
         let role = if reader.in_build_side { InputRole::Build } else { InputRole::Probe };
-        reader.inputs.push(StageInput { exchange, role, type_number: reader.type_numbers, per_map });
+        let divisible = kind.is_hash() && !per_map && !reader.together;
+        reader.inputs.push(StageInput { exchange, role, type_number: reader.type_numbers, divisible, per_map });
         Ok(Arc::new(ExchangeInputExec::new(slot, schema, per_map, 1)))
     }
 
@@ -298,11 +325,16 @@ impl Cutter {
     ) -> Result<ExchangeId> {
         let id = StageId(self.stages.len() as u32);
         let output = ExchangeId(self.exchanges.len() as u32);
-        for input in &draft.inputs {
-            self.exchanges[input.exchange.index()].consumer = Some(id);
-        }
         let hash_keys = keys.as_deref().unwrap_or_default();
         let determinism = classify::determinism(&root, hash_keys)?;
+        let mut inputs = draft.inputs;
+        if determinism == Determinism::Random {
+            // what each part would meet of the other side could differ
+            inputs.iter_mut().for_each(|input| input.divisible = false);
+        }
+        for input in &inputs {
+            self.exchanges[input.exchange.index()].consumer = Some(id);
+        }
         let shown: Vec<_> = hash_keys.iter().map(|key| key.to_string()).collect();
         self.exchanges.push(Exchange { id: output, producer: id, consumer: None, kind, keys: shown.join(", ") });
         let name = describe::stage_name(&root);
@@ -313,7 +345,7 @@ impl Cutter {
             name,
             fragment,
             sources: draft.sources,
-            inputs: draft.inputs,
+            inputs,
             output,
             parallelism: if draft.single { Parallelism::Single } else { Parallelism::Auto },
             determinism,
@@ -330,9 +362,9 @@ fn limited(plan: Arc<dyn ExecutionPlan>, fetch: Option<usize>) -> Arc<dyn Execut
 }
 
 /// The build side and the probe side of a join.
-type Sides<'a> = (&'a Arc<dyn ExecutionPlan>, &'a Arc<dyn ExecutionPlan>);
+type Children<'a> = (&'a Arc<dyn ExecutionPlan>, &'a Arc<dyn ExecutionPlan>);
 
-fn two_children(plan: &Arc<dyn ExecutionPlan>) -> Result<Sides<'_>> {
+fn two_children(plan: &Arc<dyn ExecutionPlan>) -> Result<Children<'_>> {
     match plan.children().as_slice() {
         [left, right] => Ok((*left, *right)),
         other => Err(DataFusionError::Internal(format!("{} has {} children, not two", plan.name(), other.len()))),

@@ -7,6 +7,7 @@ mod broadcast;
 mod classify;
 mod cut;
 mod describe;
+mod divisible;
 
 use std::sync::Arc;
 

@@ -244,6 +244,47 @@ async fn an_expression_that_no_task_could_decode_is_refused_here() {
     assert!(matches!(&error, Some((Fault::User, text)) if text.contains("too many levels")), "{error:?}");
 }
 
+/// Keys of the hash exchanges whose subpartitions may be divided among the tasks of their reader.
+fn divisible(query: &CompiledQuery) -> Vec<String> {
+    let inputs = query.template.stages.iter().flat_map(|stage| &stage.inputs).filter(|input| input.divisible);
+    let key = |keys: &str| keys.split('@').next().unwrap_or_default().to_owned();
+    let mut keys: Vec<String> = inputs.map(|i| key(&query.template.exchange(i.exchange).keys)).collect();
+    keys.sort();
+    keys
+}
+
+#[tokio::test]
+async fn only_what_is_looked_at_row_by_row_may_be_divided() {
+    let mut session = tpch_session().await;
+    let join =
+        |kind: &str| format!("SELECT o_orderkey, c_name FROM orders {kind} JOIN customer ON o_custkey = c_custkey");
+    let grouped =
+        |by: &str| format!("SELECT {by}, COUNT(*) FROM orders JOIN customer ON o_custkey = c_custkey GROUP BY {by}");
+    for (sql, expected) in [
+        (join("INNER"), vec!["c_custkey", "o_custkey"]),
+        (join("LEFT"), vec!["o_custkey"]),
+        (join("RIGHT"), vec!["c_custkey"]),
+        (join("FULL"), vec![]),
+        (format!("{} ORDER BY o_orderkey", join("INNER")), vec!["c_custkey", "o_custkey"]),
+        (format!("{} AND RAND() * o_totalprice < c_acctbal", join("LEFT")), vec![]),
+        (
+            "SELECT o_orderkey FROM orders WHERE EXISTS (SELECT 1 FROM customer WHERE c_custkey = o_custkey)".into(),
+            vec!["o_custkey"],
+        ),
+        (
+            "SELECT o_orderkey FROM orders WHERE NOT EXISTS (SELECT 1 FROM customer WHERE c_custkey = o_custkey)"
+                .into(),
+            vec!["o_custkey"],
+        ),
+        // the aggregate of a key needs all its rows: beside the join where its key is the join's, behind an exchange otherwise
+        (grouped("o_custkey"), vec![]),
+        (grouped("c_nationkey"), vec!["c_custkey", "o_custkey"]),
+    ] {
+        let query = compiled(&mut session, &sql, &options(0, 0)).await;
+        assert_eq!(divisible(&query), expected, "{sql}\n{}", query.explain);
+    }
+}
+
 #[test]
 fn subpartitions_follow_the_greatest_parallelism() {
     for (max, expected) in [(1, 512), (64, 512), (65, 1024), (128, 1024), (1024, 1024), (2000, 2048), (1 << 20, 65_536)]
