@@ -19,7 +19,7 @@ fn table(dice: &mut Dice, rows: u64, hot: u64) -> RecordBatch {
         _ => Some(dice.below(200) as i64),
     };
     let keys: ArrayRef = Arc::new((0..rows).map(&mut key).collect::<Int64Array>());
-    let value = |row: u64| (row % 11 != 0).then_some(row as i64);
+    let value = |row: u64| (!row.is_multiple_of(11)).then_some(row as i64);
     let values: ArrayRef = Arc::new((0..rows).map(value).collect::<Int64Array>());
     RecordBatch::try_from_iter_with_nullable([("k", keys, true), ("v", values, true)]).unwrap()
 }

@@ -66,8 +66,8 @@ mod tests {
         let packed = Packer::default().pack(&body).unwrap().to_vec();
         assert!(matches!(unpack(&packed, 10_001), Err(UnpackError::Length { actual: 10_000, expected: 10_001 })));
         assert!(matches!(unpack(&packed, 9_999), Err(UnpackError::Block(_))));
-        assert!(matches!(unpack(&packed[..packed.len() / 2], 10_000), Err(_)));
-        assert!(matches!(unpack(&[], 10_000), Err(_)));
+        assert!(unpack(&packed[..packed.len() / 2], 10_000).is_err());
+        assert!(unpack(&[], 10_000).is_err());
     }
 
     /// A checksum stands before it, but memory safety does not rest on that.
