@@ -2,7 +2,7 @@
 //!
 //! [`cluster`] starts, pauses and kills daemons; [`wire`] speaks the public gRPC and Flight API as any other client would;
 //! [`cli`] runs the command line; [`faults`] waits for the exact moment a fault is to hit; [`compare`] decides whether a result
-//! is the expected one; [`tpch`], [`data`] and [`random_sql`] supply inputs, [`oracle`] a second opinion. Nothing here knows the engine's internals: only the binary, its
+//! is the expected one; [`tpch`], [`data`], [`joins`] and [`random_sql`] supply inputs, [`oracle`] a second opinion. Nothing here knows the engine's internals: only the binary, its
 //! files and its wire formats. Every wait has a deadline, and none sleeps in place of a condition.
 
 pub mod cli;
@@ -11,6 +11,7 @@ pub mod compare;
 pub mod csv;
 pub mod data;
 pub mod faults;
+pub mod joins;
 pub mod oracle;
 pub mod process;
 pub mod random_sql;

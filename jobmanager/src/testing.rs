@@ -9,8 +9,8 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use bytes::Bytes;
 use thalweg_core::JobOptions;
 use thalweg_graph::{
-    Determinism, Exchange, ExchangeKind, InputRole, OutputStats, Parallelism, PlanTemplate, Source, Split, SplitPolicy,
-    Stage, StageInput, TaskSpec,
+    Determinism, Exchange, ExchangeKind, InputRole, OutputStats, Parallelism, Part, PlanTemplate, Source, Split,
+    SplitPolicy, Stage, StageInput, TaskSpec,
 };
 use thalweg_rpc::link::{FromTaskManager, TaskManagerEnd, ToTaskManager};
 use thalweg_types::{AttemptId, ErrorKind, ExchangeId, FailureCause, StageId};
@@ -30,17 +30,19 @@ fn stage(id: u32, splits: u32, inputs: &[u32], parallelism: Parallelism) -> Stag
         role: InputRole::Probe,
         type_number: 0,
         divisible: false,
+        replicated: false,
         per_map: false,
     };
     Stage {
         id: StageId(id),
         name: format!("stage {id}"),
-        fragment: Arc::from(format!("fragment {id}").into_bytes()),
+        parts: vec![Part::alone(Arc::from(format!("fragment {id}").into_bytes()), inputs.len())],
         sources,
         inputs: inputs.iter().map(input).collect(),
         output: ExchangeId(id),
         parallelism,
         determinism: Determinism::Deterministic,
+        fused_into: None,
     }
 }
 

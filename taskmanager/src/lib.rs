@@ -230,8 +230,8 @@ impl Runner {
 
     async fn obey(&self, attempts: &mut Attempts, message: ToTaskManager) {
         match message {
-            ToTaskManager::Stage { job, stage, fragment, settings } => {
-                attempts.stage(StageKey { job, stage }, fragment, &settings);
+            ToTaskManager::Stage { job, stage, parts, settings } => {
+                attempts.stage(StageKey { job, stage }, parts, &settings);
             }
             ToTaskManager::Place { job, placement, addresses } => attempts.place(job, placement, addresses),
             ToTaskManager::Deploy { spec, exact } => attempts.deploy(spec, exact).await,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
-use thalweg_graph::{Placement, TaskSpec};
+use thalweg_graph::{Part, Placement, TaskSpec};
 use thalweg_rpc::link::FromTaskManager;
 use thalweg_shuffle::ReadContext;
 use thalweg_types::{AttemptId, ErrorKind, ExchangeKey, FailureCause, JobId, LeaderEpoch, StageKey, TaskManagerId};
@@ -23,8 +23,8 @@ use crate::task::{Attempt, TaskProgress};
 /// Versions of a placement kept: the current one, and those that cancelled attempts may still refer to.
 const KEPT_PLACEMENTS: usize = 4;
 
-struct StageFragment {
-    bytes: Bytes,
+struct StageOperators {
+    parts: Arc<[Part]>,
     batch_size: usize,
 }
 
@@ -42,7 +42,7 @@ pub struct Attempts {
     cpu: Handle,
     link: mpsc::Sender<FromTaskManager>,
     requests: Arc<SplitRequests>,
-    stages: HashMap<StageKey, StageFragment>,
+    stages: HashMap<StageKey, StageOperators>,
     placements: HashMap<ExchangeKey, Vec<Arc<Placement>>>,
     addresses: HashMap<TaskManagerId, String>,
     running: HashMap<AttemptId, Running>,
@@ -74,10 +74,10 @@ impl Attempts {
         }
     }
 
-    pub fn stage(&mut self, key: StageKey, bytes: Bytes, settings: &[(String, String)]) {
+    pub fn stage(&mut self, key: StageKey, parts: Vec<Part>, settings: &[(String, String)]) {
         let setting = |name: &str| settings.iter().find(|(k, _)| k == name).map(|(_, v)| v.as_str());
         let batch_size = setting("batch-size").and_then(|v| v.parse().ok()).unwrap_or(8192);
-        self.stages.insert(key, StageFragment { bytes, batch_size });
+        self.stages.insert(key, StageOperators { parts: parts.into(), batch_size });
     }
 
     pub fn place(&mut self, job: JobId, placement: Arc<Placement>, addresses: Vec<(TaskManagerId, String)>) {
@@ -128,7 +128,7 @@ impl Attempts {
             self.link.clone(),
         )?;
         Ok(Attempt {
-            fragment: stage.bytes.clone(),
+            parts: Arc::clone(&stage.parts),
             batch_size: stage.batch_size,
             inputs: Arc::new(inputs),
             splits: Arc::new(splits),

@@ -12,7 +12,7 @@ use thalweg_exec::fragment::Fragment;
 use thalweg_exec::io::TaskIo;
 use thalweg_exec::memory::TaskMemoryPool;
 use thalweg_exec::metrics::operator_metrics;
-use thalweg_graph::{OutputStats, TaskSpec};
+use thalweg_graph::{OutputStats, Part, TaskSpec};
 use thalweg_rpc::link::FromTaskManager;
 use thalweg_shuffle::ExchangeStore;
 use thalweg_shuffle::sizes::batch_bytes;
@@ -34,7 +34,7 @@ pub struct TaskProgress {
 /// Everything an attempt needs.
 pub struct Attempt {
     pub spec: TaskSpec,
-    pub fragment: Bytes,
+    pub parts: Arc<[Part]>,
     pub batch_size: usize,
     pub inputs: Arc<AttemptInputs>,
     pub splits: Arc<AttemptSplits>,
@@ -54,7 +54,8 @@ impl Attempt {
 
     async fn execute(self) -> Result<(OutputStats, Vec<Vec<u32>>, Option<Bytes>), FailureCause> {
         let context = self.context();
-        let fragment = Fragment::decode(&self.fragment, &context).map_err(|e| failure_cause(&e))?;
+        let fragment =
+            Fragment::decode(&self.parts, self.spec.inputs.len(), &context).map_err(|e| failure_cause(&e))?;
         let plan = Arc::clone(&fragment.plan);
         let output = self.output(fragment)?;
         let written = self.pump(&plan, context, output).await.map_err(|e| failure_cause(&e))?;

@@ -152,6 +152,7 @@ pub struct Table {
     /// An IANA name or an offset, not looked up here; `default` has become `UTC`.
     pub local_time_zone: String,
     pub broadcast_threshold: BroadcastThreshold,
+    pub adaptive_broadcast: BroadcastStrategy,
     pub skewed_join: SkewedJoin,
 }
 
@@ -162,6 +163,16 @@ pub struct SkewedJoin {
     pub factor: f64,
     /// Bytes that a skewed subpartition has more than.
     pub threshold: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BroadcastStrategy {
+    /// By the size of files, and by what is measured.
+    Auto,
+    /// Only by what is measured.
+    RuntimeOnly,
+    /// Only by the size of files.
+    None,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -263,6 +274,7 @@ fn blank() -> Config {
         table: Table {
             local_time_zone: String::new(),
             broadcast_threshold: BroadcastThreshold::Auto,
+            adaptive_broadcast: BroadcastStrategy::None,
             skewed_join: SkewedJoin { strategy: SkewStrategy::None, factor: 1.0, threshold: 0 },
         },
         log: Log { format: LogFormat::Text, level: String::new() },

@@ -29,8 +29,9 @@ mod yaml;
 
 pub use check::Role;
 pub use config::{
-    AutoParallelism, BroadcastThreshold, ClientLimits, Config, Execution, Filesystem, Heartbeat, JobManager, Log,
-    LogFormat, Memory, PortRange, Rest, RuntimeMode, Scheduler, Security, SkewStrategy, SkewedJoin, Table, TaskManager,
+    AutoParallelism, BroadcastStrategy, BroadcastThreshold, ClientLimits, Config, Execution, Filesystem, Heartbeat,
+    JobManager, Log, LogFormat, Memory, PortRange, Rest, RuntimeMode, Scheduler, Security, SkewStrategy, SkewedJoin,
+    Table, TaskManager,
 };
 pub use error::{ConfigErrors, Problem, ProblemKind};
 pub use load::{Loaded, TOKEN_VARIABLE};

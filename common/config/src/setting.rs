@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::config::{BroadcastThreshold, Config, LogFormat, PortRange, RuntimeMode, Scheduler, SkewStrategy};
+use crate::config::{
+    BroadcastStrategy, BroadcastThreshold, Config, LogFormat, PortRange, RuntimeMode, Scheduler, SkewStrategy,
+};
 use crate::secret::Secret;
 use crate::syntax::Value;
 
@@ -100,6 +102,7 @@ named!(Scheduler, "AdaptiveBatch" => Scheduler::AdaptiveBatch, "Default" => Sche
     "Adaptive" => Scheduler::AdaptiveBatch);
 named!(RuntimeMode, "automatic" => RuntimeMode::Automatic, "batch" => RuntimeMode::Batch,
     "streaming" => RuntimeMode::Streaming);
+named!(BroadcastStrategy, "auto" => BroadcastStrategy::Auto, "runtime_only" => BroadcastStrategy::RuntimeOnly, "none" => BroadcastStrategy::None);
 named!(SkewStrategy, "auto" => SkewStrategy::Auto, "forced" => SkewStrategy::Forced, "none" => SkewStrategy::None);
 named!(LogFormat, "text" => LogFormat::Text, "json" => LogFormat::Json);
 

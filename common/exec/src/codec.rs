@@ -18,8 +18,27 @@ use crate::io::TaskIo;
 use crate::{ConcatExec, ExchangeInputExec, OnceExec, SourceExec};
 
 /// Encodes [`SourceExec`], [`ExchangeInputExec`], [`OnceExec`] and [`ConcatExec`].
-#[derive(Debug, Default, Clone, Copy)]
-pub struct Codec;
+#[derive(Debug, Default)]
+pub struct Codec {
+    /// What the leaves become; `None` leaves them as they are.
+    place: Option<Place>,
+}
+
+/// Where a fragment stands in its stage.
+#[derive(Debug)]
+struct Place {
+    inputs: Vec<InputLeaf>,
+    first_source: usize,
+}
+
+/// What an [`ExchangeInputExec`] of a fragment is decoded to.
+#[derive(Debug)]
+pub(crate) enum InputLeaf {
+    /// The task's input with this number.
+    Exchange(usize),
+    /// The operators that produce what would be read.
+    Plan(Arc<dyn ExecutionPlan>),
+}
 
 #[derive(Clone, PartialEq, prost::Message)]
 struct NodeProto {
@@ -81,6 +100,33 @@ fn decode_schema(schema: Option<&protobuf::Schema>) -> Result<SchemaRef> {
 }
 
 impl Codec {
+    /// Decodes a fragment whose inputs are `inputs` and whose source 0 is the task's source `first_source`.
+    pub(crate) fn placed(inputs: Vec<InputLeaf>, first_source: usize) -> Self {
+        Self { place: Some(Place { inputs, first_source }) }
+    }
+
+    fn source_slot(&self, slot: u32) -> usize {
+        self.place.as_ref().map_or(0, |place| place.first_source) + slot as usize
+    }
+
+    fn decode_input(&self, input: &InputProto, ctx: &TaskContext) -> Result<Arc<dyn ExecutionPlan>> {
+        let schema = decode_schema(input.schema.as_ref())?;
+        let slot = match &self.place {
+            None => input.slot as usize,
+            Some(place) => match place.inputs.get(input.slot as usize) {
+                Some(InputLeaf::Exchange(slot)) => *slot,
+                Some(InputLeaf::Plan(plan)) => {
+                    let types = |s: &SchemaRef| s.fields().iter().map(|f| f.data_type().clone()).collect::<Vec<_>>();
+                    let same = types(&schema) == types(&plan.schema());
+                    return same.then(|| Arc::clone(plan)).ok_or_else(|| invalid("a part of other types"));
+                }
+                None => return Err(invalid("an input the stage does not have")),
+            },
+        };
+        let partitions = if input.per_map { TaskIo::of(ctx)?.inputs.partitions(slot) } else { 1 };
+        Ok(Arc::new(ExchangeInputExec::new(slot, schema, input.per_map, partitions)))
+    }
+
     fn decode_source(&self, node: SourceProto, ctx: &TaskContext) -> Result<SourceExec> {
         let spec: ScanSpec = serde_json::from_slice(&node.spec).map_err(|e| invalid(&format!("scan spec: {e}")))?;
         let schema = spec.schema();
@@ -90,7 +136,7 @@ impl Codec {
             predicate,
             limit: node.limit.map(|l| l as usize),
         };
-        SourceExec::try_new(node.slot as usize, node.name, Arc::new(spec), request, 1)
+        SourceExec::try_new(self.source_slot(node.slot), node.name, Arc::new(spec), request, 1)
     }
 
     fn encode_source(&self, source: &SourceExec) -> Result<Node> {
@@ -118,15 +164,10 @@ impl PhysicalExtensionCodec for Codec {
         let node = NodeProto::decode(buf).map_err(|e| invalid(&e.to_string()))?;
         match node.node.ok_or_else(|| invalid("an unknown node"))? {
             Node::Source(source) => Ok(Arc::new(self.decode_source(source, ctx)?)),
-            Node::Input(input) => {
-                let slot = input.slot as usize;
-                let partitions = if input.per_map { TaskIo::of(ctx)?.inputs.partitions(slot) } else { 1 };
-                let schema = decode_schema(input.schema.as_ref())?;
-                Ok(Arc::new(ExchangeInputExec::new(slot, schema, input.per_map, partitions)))
-            }
+            Node::Input(input) => self.decode_input(&input, ctx),
             Node::Once(slot) => {
                 let [child] = inputs else { return Err(invalid("a once node needs one child")) };
-                Ok(Arc::new(OnceExec::new(slot as usize, Arc::clone(child))))
+                Ok(Arc::new(OnceExec::new(self.source_slot(slot), Arc::clone(child))))
             }
             Node::Concat(schema) => Ok(Arc::new(ConcatExec::new(inputs.to_vec(), decode_schema(Some(&schema))?))),
         }

@@ -1,4 +1,5 @@
-//! A stage's operators as bytes: encoded once at planning, decoded once per task, so that tasks share no state.
+//! A stage's operators as bytes: encoded once at planning, decoded once per task, so that tasks share no state. A stage of
+//! several parts is put together while it is decoded: where a part reads an exchange, another part's operators may stand.
 
 use std::sync::Arc;
 
@@ -12,8 +13,9 @@ use datafusion_proto::bytes::{
 use datafusion_proto::physical_plan::DeduplicatingProtoConverter;
 use datafusion_proto::protobuf::PhysicalPlanNode;
 use prost::Message;
+use thalweg_graph::{Leaf, Part, parts_fit};
 
-use crate::codec::Codec;
+use crate::codec::{Codec, InputLeaf};
 
 const TOO_DEEP: &str = "an expression of this query, or one stage of it, has too many levels to be sent to a task: nest fewer calls in \
                         each other";
@@ -39,16 +41,46 @@ impl Fragment {
             }
             None => Arc::clone(&self.plan),
         };
-        let bytes = physical_plan_to_bytes_with_proto_converter(root, &Codec, &DeduplicatingProtoConverter {})?;
+        let bytes =
+            physical_plan_to_bytes_with_proto_converter(root, &Codec::default(), &DeduplicatingProtoConverter {})?;
         // the encoder goes as deep as the plan does, but no decoder follows it everywhere
         PhysicalPlanNode::decode(bytes.as_ref()).map_err(|_| DataFusionError::Plan(TOO_DEEP.to_owned()))?;
         Ok(Arc::from(bytes.as_ref()))
     }
 
-    /// Decodes a fragment for one task; `context` carries the task's io. Errors on anything but what `encode` wrote.
-    pub fn decode(bytes: &[u8], context: &TaskContext) -> Result<Self> {
+    /// Decodes a stage's parts for one task that reads `inputs` inputs; `context` carries the task's io.
+    ///
+    /// # Errors
+    /// Anything but what `encode` wrote, parts that do not make one tree, and a part whose rows have other types than those
+    /// that are read where it stands.
+    pub fn decode(parts: &[Part], inputs: usize, context: &TaskContext) -> Result<Self> {
+        if !parts_fit(parts, inputs) {
+            return Err(DataFusionError::Internal("the parts of a stage do not make one plan".to_owned()));
+        }
+        let mut plans: Vec<Option<Arc<dyn ExecutionPlan>>> = vec![None; parts.len()];
+        for (number, part) in parts.iter().enumerate().skip(1).rev() {
+            plans[number] = Some(Self::decode_part(part, &mut plans, context)?.plan);
+        }
+        Self::decode_part(&parts[0], &mut plans, context)
+    }
+
+    fn decode_part(part: &Part, plans: &mut [Option<Arc<dyn ExecutionPlan>>], context: &TaskContext) -> Result<Self> {
+        let leaf = |leaf: &Leaf| match *leaf {
+            Leaf::Input(input) => Ok(InputLeaf::Exchange(input as usize)),
+            Leaf::Part(number) => {
+                let plan = plans.get_mut(number as usize).and_then(Option::take);
+                plan.map(InputLeaf::Plan)
+                    .ok_or_else(|| DataFusionError::Internal("a part is not decoded yet".to_owned()))
+            }
+        };
+        let leaves = part.inputs.iter().map(leaf).collect::<Result<_>>()?;
+        let codec = Codec::placed(leaves, part.first_source as usize);
+        Self::decode_root(&part.fragment, &codec, context)
+    }
+
+    fn decode_root(bytes: &[u8], codec: &Codec, context: &TaskContext) -> Result<Self> {
         let root =
-            physical_plan_from_bytes_with_proto_converter(bytes, context, &Codec, &DeduplicatingProtoConverter {})?;
+            physical_plan_from_bytes_with_proto_converter(bytes, context, codec, &DeduplicatingProtoConverter {})?;
         let Some(repartition) = root.downcast_ref::<RepartitionExec>() else {
             return Ok(Self { plan: root, hash_keys: None });
         };

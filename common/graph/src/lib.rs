@@ -8,11 +8,13 @@
 //! every stage writes exactly one exchange, every exchange but the result has exactly one consumer, all hash exchanges have
 //! the same number of subpartitions (so that any two are co-partitioned).
 
+mod operators;
 mod stats;
 mod task;
 mod template;
 mod validate;
 
+pub use operators::{Leaf, Part, parts_fit};
 pub use stats::{NOT_READ_TO_END, OperatorMetrics, OutputStats};
 pub use task::{InputAssignment, MapLocation, Placement, SplitPolicy, TaskSpec};
 pub use template::{

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use thalweg_types::{ExchangeId, StageId};
 
+use crate::operators::Part;
+
 /// A compiled query. See the crate header for what [`PlanTemplate::validate`] guarantees.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlanTemplate {
@@ -21,8 +23,8 @@ pub struct Stage {
     pub id: StageId,
     /// One line for people, for example `scan lineitem → aggregate (partial)`.
     pub name: String,
-    /// The encoded operators; opaque here.
-    pub fragment: Arc<[u8]>,
+    /// The operators; the first part is the root.
+    pub parts: Vec<Part>,
     /// Leaves that read tables. Tasks of the stage ask for splits while they run; a leaf is named by its position.
     pub sources: Vec<Source>,
     /// Leaves that read exchanges; a leaf is named by its position.
@@ -30,6 +32,8 @@ pub struct Stage {
     pub output: ExchangeId,
     pub parallelism: Parallelism,
     pub determinism: Determinism,
+    /// The stage whose tasks run these operators, since it was decided that they do; this one never runs.
+    pub fused_into: Option<StageId>,
 }
 
 /// How many tasks a stage may get.
@@ -64,6 +68,9 @@ pub struct StageInput {
     /// A subpartition may be divided among several tasks, each of which reads the same subpartition of the other sides whole:
     /// every operator above treats this input's rows one by one, given the other sides.
     pub divisible: bool,
+    /// Every task of the stage reads all of it: always so for a broadcast exchange, and for a hash exchange that turned out
+    /// small enough. Fetched once per TaskManager.
+    pub replicated: bool,
     /// The reader wants each map's output as a stream of its own (each is sorted; the reader merges them).
     pub per_map: bool,
 }

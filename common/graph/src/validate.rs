@@ -2,6 +2,7 @@
 
 use thalweg_types::{ExchangeId, StageId};
 
+use crate::operators::parts_fit;
 use crate::template::{ExchangeKind, Parallelism, PlanTemplate};
 
 /// What is wrong with a template. Always a defect of the planner, never of a query.
@@ -25,6 +26,10 @@ pub enum InvalidTemplate {
     GatherNeedsSingle(StageId),
     #[error("a stage may run at parallelism 1 or more, {0} has 0")]
     ZeroParallelism(StageId),
+    #[error("stage {stage} does not read the broadcast exchange {exchange} whole")]
+    Replicated { stage: StageId, exchange: ExchangeId },
+    #[error("the operators of stage {0} do not read each of its inputs once")]
+    Parts(StageId),
     #[error("the last stage, and only it, writes the result: {0}")]
     Result(ExchangeId),
 }
@@ -45,11 +50,17 @@ impl PlanTemplate {
             if !produced {
                 return Err(InvalidTemplate::Producer { stage: stage.id, exchange: stage.output });
             }
+            if !parts_fit(&stage.parts, stage.inputs.len()) {
+                return Err(InvalidTemplate::Parts(stage.id));
+            }
             for input in &stage.inputs {
                 let wrong = InvalidTemplate::Order { stage: stage.id, exchange: input.exchange };
                 let exchange = self.exchanges.get(input.exchange.index()).ok_or(wrong.clone())?;
                 if exchange.producer >= stage.id || exchange.consumer != Some(stage.id) {
                     return Err(wrong);
+                }
+                if exchange.kind == ExchangeKind::Broadcast && !input.replicated {
+                    return Err(InvalidTemplate::Replicated { stage: stage.id, exchange: exchange.id });
                 }
                 if exchange.kind == ExchangeKind::Gather && stage.parallelism != Parallelism::Single {
                     return Err(InvalidTemplate::GatherNeedsSingle(stage.id));

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use thalweg_graph::{OutputStats, Placement, TaskSpec};
+use thalweg_graph::{OutputStats, Part, Placement, TaskSpec};
 use thalweg_types::{AttemptId, ExchangeKey, FailureCause, JobId, LeaderEpoch, StageId, TaskManagerId};
 use tokio::sync::mpsc;
 
@@ -100,7 +100,7 @@ pub enum ToTaskManager {
     Stage {
         job: JobId,
         stage: StageId,
-        fragment: Bytes,
+        parts: Vec<Part>,
         settings: Vec<(String, String)>,
     },
     /// Where an exchange's maps are, and the data addresses of the TaskManagers named there.

@@ -4,6 +4,7 @@
 
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a test fails by panicking and says what it saw")]
 
+mod broadcast_joins;
 mod cases;
 mod command_line;
 mod dependencies;

@@ -19,6 +19,12 @@ const DIVIDED: [(&str, &str); 5] = [
     ("table.optimizer.skewed-join-optimization.skewed-factor", "1"),
     ("table.optimizer.skewed-join-optimization.skewed-threshold", "0"),
 ];
+/// The same, with nothing known to be small before it has run, and everything small once it has.
+const BROADCAST: [(&str, &str); 3] = [
+    ("execution.batch.single-task-threshold", "0"),
+    ("table.optimizer.adaptive-broadcast-join.strategy", "runtime_only"),
+    ("table.optimizer.join.broadcast-threshold", "1 gb"),
+];
 
 fn variable(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().unwrap_or_else(|e| panic!("{name}={text}: {e}")))
@@ -27,7 +33,7 @@ fn variable(name: &str, default: u64) -> u64 {
 fn check(cluster: &Cluster, tables: &str, oracle: &Oracle, text: &str) -> Result<(), String> {
     let expected = oracle.answer(text).map_err(|e| format!("the oracle cannot: {e}"))?;
     let keys = if text.contains("ORDER BY a.k") { Order::By(vec![1, 0]) } else { Order::Any };
-    for settings in [&DISTRIBUTED[..], &DIVIDED] {
+    for settings in [&DISTRIBUTED[..], &DIVIDED, &BROADCAST] {
         let actual = cluster.sql(&format!("{tables}{text};"), settings)?;
         compare(&expected, &actual, &keys).map_err(|why| format!("with {settings:?}: {why}"))?;
     }

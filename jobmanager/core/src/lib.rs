@@ -16,6 +16,7 @@
 //! Vocabulary: a stage is *bound* when its parallelism and its tasks' ranges are decided (once and for ever); its exchange is
 //! *sealed* while every map output of it can be read; a finished task's output is *lost* when nobody can read it any more.
 
+mod broadcast;
 mod cluster;
 mod core;
 mod job;
@@ -27,6 +28,7 @@ pub mod verifier;
 mod view;
 
 pub use crate::core::Core;
+pub use broadcast::BroadcastOptions;
 pub use protocol::*;
 pub use skew::SkewOptions;
 

@@ -43,6 +43,8 @@ pub struct MeasuredInput<'a> {
     pub type_number: u32,
     /// A subpartition may be divided among tasks that each read all of the other sides.
     pub divisible: bool,
+    /// Every task reads all of it.
+    pub replicated: bool,
     /// Number of map outputs.
     pub maps: u32,
     /// Per subpartition, summed over maps.
@@ -55,6 +57,11 @@ pub struct MeasuredInput<'a> {
 impl MeasuredInput<'_> {
     pub fn is_build(&self) -> bool {
         self.role == InputRole::Build
+    }
+
+    /// Tasks read ranges of its subpartitions.
+    pub fn is_cut(&self) -> bool {
+        self.kind.is_hash() && !self.replicated
     }
 }
 
@@ -84,13 +91,13 @@ pub fn bind(
 ) -> Binding {
     let decider = Decider { stage, inputs, options, cluster, now };
     let gathers = inputs.iter().any(|i| i.kind == ExchangeKind::Gather);
-    let hashes = inputs.iter().any(|i| i.kind.is_hash());
+    let cut = inputs.iter().any(|i| i.is_cut());
     if stage.parallelism == Parallelism::Single || gathers {
         decider.whole("it must be a single task")
-    } else if hashes {
+    } else if cut {
         decider.by_hash()
     } else if stage.sources.is_empty() {
-        decider.whole("every task would read the same broadcast rows")
+        decider.whole("every task would read the same rows")
     } else {
         decider.by_splits()
     }
@@ -113,13 +120,13 @@ struct Decider<'a> {
 
 impl Decider<'_> {
     fn whole(&self, why: &str) -> Binding {
-        let all = self.inputs.iter().find(|i| i.kind.is_hash()).map_or(1, |i| i.kind.subpartitions());
+        let all = self.inputs.iter().find(|i| i.is_cut()).map_or(1, |i| i.kind.subpartitions());
         let decision = self.decision("parallelism", self.volumes(), format!("1 task: {why}"));
         Binding { ranges: self.ranges(&[Interval::new(0, all)]), decisions: vec![decision] }
     }
 
     fn by_hash(&self) -> Binding {
-        let sizes = self.sums(|i| i.kind.is_hash());
+        let sizes = self.sums(|i| i.is_cut());
         let total = total(&sizes);
         let wish = self.wish();
         let budget = self.budget();
@@ -185,7 +192,7 @@ impl Decider<'_> {
     }
 
     fn replicated_build_bytes(&self) -> u64 {
-        let replicated = self.inputs.iter().filter(|i| i.is_build() && i.kind == ExchangeKind::Broadcast);
+        let replicated = self.inputs.iter().filter(|i| i.is_build() && i.replicated);
         replicated.fold(0, |sum: u64, i| sum.saturating_add(total(i.bytes)))
     }
 
@@ -196,7 +203,7 @@ impl Decider<'_> {
         let cells = (0..parts_of(0)).flat_map(|a| (0..parts_of(1)).map(move |b| [a, b]));
         let task = |cell: [usize; 2]| {
             let rectangles = |(position, input): (usize, &MeasuredInput<'_>)| {
-                if !input.kind.is_hash() {
+                if !input.is_cut() {
                     return self.rectangle(input, range);
                 }
                 let axis = hot.iter().position(|h| h.input == position);
@@ -236,8 +243,7 @@ impl Decider<'_> {
                 read_again = read_again.saturating_add(one.bytes.saturating_mul(times));
             }
             let tasks = hot.iter().map(|h| h.parts.len() as u64).product::<u64>();
-            let whole =
-                (0..).zip(self.inputs).filter(|(i, input)| input.kind.is_hash() && hot.iter().all(|h| h.input != *i));
+            let whole = (0..).zip(self.inputs).filter(|(i, input)| input.is_cut() && hot.iter().all(|h| h.input != *i));
             for (_, input) in whole {
                 let bytes = input.bytes.get(*subpartition as usize).copied().unwrap_or(0);
                 read_again = read_again.saturating_add(bytes.saturating_mul(tasks - 1));
@@ -291,7 +297,7 @@ impl Decider<'_> {
     fn memory_cut(&self, ranges: Vec<Interval<u32>>) -> (Vec<Interval<u32>>, Option<Decision>) {
         let quota = self.cluster.smallest_slot_memory / 2;
         let replicated = self.replicated_build_bytes();
-        let sizes = self.sums(|i| i.kind.is_hash() && i.is_build());
+        let sizes = self.sums(|i| i.is_cut() && i.is_build());
         // cutting cannot make room for a replica that alone is too large
         if quota == 0 || replicated >= quota || total(&sizes) == 0 {
             return (ranges, None);
@@ -372,12 +378,9 @@ impl Decider<'_> {
     }
 
     fn rectangle(&self, input: &MeasuredInput<'_>, interval: Interval<u32>) -> Vec<Rectangle> {
-        let one = Interval::new(0, 1);
-        let (subpartitions, ownership) = match input.kind {
-            ExchangeKind::Hash { .. } => (interval, Ownership::Own),
-            ExchangeKind::Gather | ExchangeKind::Result => (one, Ownership::Own),
-            ExchangeKind::Broadcast => (one, Ownership::Replicate),
-        };
+        let all = Interval::new(0, input.kind.subpartitions());
+        let subpartitions = if input.is_cut() { interval } else { all };
+        let ownership = if input.replicated { Ownership::Replicate } else { Ownership::Own };
         let maps = Interval::new(0, input.maps);
         vec![Rectangle { exchange: input.exchange, maps, subpartitions, rows: None, ownership }]
     }
@@ -388,8 +391,9 @@ impl Decider<'_> {
         }
         let one = |i: &MeasuredInput<'_>| {
             let side = if i.is_build() { ", build side" } else { "" };
+            let whole = if i.replicated && i.kind.is_hash() { ", read whole" } else { "" };
             format!(
-                "{} ({}{side}): {} rows, {} bytes from {} maps",
+                "{} ({}{side}{whole}): {} rows, {} bytes from {} maps",
                 i.exchange,
                 i.kind,
                 total(i.rows),

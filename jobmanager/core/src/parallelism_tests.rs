@@ -18,12 +18,13 @@ fn stage(parallelism: Parallelism, splits: &[u64]) -> Stage {
     Stage {
         id: StageId(3),
         name: "test".to_owned(),
-        fragment: Arc::from([]),
+        parts: vec![],
         sources,
         inputs: Vec::<StageInput>::new(),
         output: ExchangeId(3),
         parallelism,
         determinism: Determinism::Deterministic,
+        fused_into: None,
     }
 }
 
@@ -45,6 +46,7 @@ fn hash<'a>(x: u32, role: InputRole, bytes: &'a [u64]) -> MeasuredInput<'a> {
         role,
         type_number: x,
         divisible: false,
+        replicated: false,
         maps: 2,
         rows: bytes,
         bytes,
@@ -53,7 +55,7 @@ fn hash<'a>(x: u32, role: InputRole, bytes: &'a [u64]) -> MeasuredInput<'a> {
 }
 
 fn whole<'a>(x: u32, kind: ExchangeKind, bytes: &'a [u64]) -> MeasuredInput<'a> {
-    MeasuredInput { kind, ..hash(x, InputRole::Build, bytes) }
+    MeasuredInput { kind, replicated: kind == ExchangeKind::Broadcast, ..hash(x, InputRole::Build, bytes) }
 }
 
 fn options(volume: u64) -> JobOptions {

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use thalweg_graph::{OutputStats, Placement, PlanTemplate, TaskSpec};
 use thalweg_types::{AttemptId, ExchangeId, ExchangeKey, FailureCause, JobId, StageId, TaskManagerId};
 
+use crate::broadcast::BroadcastOptions;
 use crate::skew::SkewOptions;
 
 /// Monotonic time since the JobManager started. Wall time appears only in what people read.
@@ -140,6 +141,12 @@ pub enum Action {
         id: TimerId,
         at: Time,
     },
+    /// The stage's tasks run the operators of whoever writes its input ([`PlanTemplate::fuse`]): the plan has changed.
+    Fuse {
+        job: JobId,
+        stage: StageId,
+        input: u32,
+    },
     Report(Report),
 }
 
@@ -267,6 +274,13 @@ pub enum Record {
         ranges: Vec<TaskRanges>,
         decisions: Vec<Decision>,
     },
+    /// A stage runs the operators of the producer of its input number `input`: the template is changed by that.
+    Fused {
+        job: JobId,
+        stage: StageId,
+        input: u32,
+        decision: Decision,
+    },
     Finished {
         attempt: AttemptId,
         tm: TaskManagerId,
@@ -326,6 +340,7 @@ pub struct JobOptions {
     /// Attempts a task may use up by its own failures; a lost TaskManager or partition does not count.
     pub max_attempts: u32,
     pub skew: SkewOptions,
+    pub broadcast: BroadcastOptions,
 }
 
 impl Default for JobOptions {
@@ -341,6 +356,7 @@ impl Default for JobOptions {
             stall_timeout: Duration::from_secs(600),
             max_attempts: 4,
             skew: SkewOptions::default(),
+            broadcast: BroadcastOptions::default(),
         }
     }
 }

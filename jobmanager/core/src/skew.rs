@@ -97,7 +97,7 @@ pub(crate) struct Bounds {
 /// Divides what is hot. Parts grow until the stage has no more than `bounds.most_tasks` tasks.
 pub(crate) fn divide(inputs: &[MeasuredInput<'_>], options: &SkewOptions, bounds: Bounds) -> Division {
     let found = find_hot(inputs, options);
-    let Some(subpartitions) = inputs.iter().filter(|i| i.kind.is_hash()).map(|i| i.kind.subpartitions()).max() else {
+    let Some(subpartitions) = inputs.iter().filter(|i| i.is_cut()).map(|i| i.kind.subpartitions()).max() else {
         return Division::default();
     };
     let mut growth = 1.0;
@@ -123,14 +123,14 @@ struct Found {
 
 /// At most two inputs of a subpartition, the largest ones.
 fn find_hot(inputs: &[MeasuredInput<'_>], options: &SkewOptions) -> Vec<Found> {
-    let hashes = || inputs.iter().filter(|i| i.kind.is_hash());
+    let hashes = || inputs.iter().filter(|i| i.is_cut());
     let first = hashes().next().map(|i| i.type_number);
     let is_join = hashes().any(|i| Some(i.type_number) != first);
     if !options.enabled || !is_join {
         return Vec::new();
     }
     let mut found: Vec<Found> = Vec::new();
-    for (position, input) in inputs.iter().enumerate().filter(|(_, i)| i.kind.is_hash() && i.divisible) {
+    for (position, input) in inputs.iter().enumerate().filter(|(_, i)| i.is_cut() && i.divisible) {
         let median = median(input.bytes).max(1);
         let limit = ((median as f64 * options.factor) as u64).max(options.threshold);
         let (cold, count) = input

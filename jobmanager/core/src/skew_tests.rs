@@ -29,6 +29,7 @@ fn side<'a>(x: u32, matrix: &'a Matrix, bytes: &'a [u64], divisible: bool) -> Me
         role: if x == 0 { InputRole::Build } else { InputRole::Probe },
         type_number: x,
         divisible,
+        replicated: false,
         maps: matrix.0.len() as u32,
         rows: bytes,
         bytes,

@@ -2,7 +2,7 @@
 //!
 //! Pure check of a decision, independent of how it was taken. Guarantees for a binding that passes:
 //! - own rectangles of each hash or gather input tile its exchange (maps × subpartitions × rows) exactly once;
-//! - every task reads a broadcast input whole;
+//! - every task reads a replicated input whole;
 //! - of hash inputs that are sides of joins (their type numbers differ), each combination of rows, one of each side, of the same
 //!   subpartition is read together by exactly one task.
 //!
@@ -24,6 +24,8 @@ pub struct SealedInput<'a> {
     pub exchange: ExchangeId,
     pub kind: ExchangeKind,
     pub type_number: u32,
+    /// Every task reads all of it.
+    pub replicated: bool,
     /// Number of map outputs.
     pub maps: u32,
     /// Rows of one (map, subpartition) cell; `None` when unknown. Asked only about cells that are cut by rows.
@@ -41,8 +43,8 @@ pub enum Violation {
     Exchange { task: usize, exchange: ExchangeId, found: ExchangeId },
     #[error("task {task}: a rectangle of {exchange} lies outside of it or cuts rows of more than one cell")]
     Outside { task: usize, exchange: ExchangeId },
-    #[error("task {task} does not read the broadcast {exchange} whole, once, as a replica")]
-    Broadcast { task: usize, exchange: ExchangeId },
+    #[error("task {task} does not read {exchange} whole, once, as a replica")]
+    Replicated { task: usize, exchange: ExchangeId },
     #[error("maps {maps} × subpartitions {subpartitions} of {exchange} have {owners} owners, expected 1")]
     Owners { exchange: ExchangeId, maps: Interval<u32>, subpartitions: Interval<u32>, owners: usize },
     #[error("rows of {} meet {times} times in subpartitions {subpartitions}, expected once", described(.sides))]
@@ -61,7 +63,7 @@ pub fn verify(inputs: &[SealedInput<'_>], tasks: &[TaskRanges]) -> Result<(), Vi
     }
     check_shape(inputs, tasks)?;
     let strips = strips(inputs, tasks);
-    let owned: Vec<usize> = (0..inputs.len()).filter(|&i| inputs[i].kind != ExchangeKind::Broadcast).collect();
+    let owned: Vec<usize> = (0..inputs.len()).filter(|&i| !inputs[i].replicated).collect();
     for strip in &strips {
         let views: Vec<StripView> = owned.iter().map(|&i| StripView::new(i, &inputs[i], strip)).collect();
         for view in &views {
@@ -89,12 +91,12 @@ fn check_shape(inputs: &[SealedInput<'_>], tasks: &[TaskRanges]) -> Result<(), V
                     return Err(Violation::Outside { task, exchange: input.exchange });
                 }
             }
-            if input.kind == ExchangeKind::Broadcast {
+            if input.replicated {
                 let whole = |r: &Rectangle| {
                     r.maps == maps && r.subpartitions == all && r.rows.is_none() && r.ownership == Ownership::Replicate
                 };
                 if rectangles.len() != 1 || !rectangles.iter().all(whole) {
-                    return Err(Violation::Broadcast { task, exchange: input.exchange });
+                    return Err(Violation::Replicated { task, exchange: input.exchange });
                 }
             }
         }
@@ -111,7 +113,7 @@ struct Strip<'a> {
 
 fn strips<'a>(inputs: &[SealedInput<'_>], tasks: &'a [TaskRanges]) -> Vec<Strip<'a>> {
     let mut bounds = BTreeSet::new();
-    for input in inputs.iter().filter(|i| i.kind != ExchangeKind::Broadcast) {
+    for input in inputs.iter().filter(|i| !i.replicated) {
         bounds.extend([0, input.kind.subpartitions()]);
     }
     let rectangles = || {
@@ -120,7 +122,7 @@ fn strips<'a>(inputs: &[SealedInput<'_>], tasks: &'a [TaskRanges]) -> Vec<Strip<
         })
     };
     for (_, input, r) in rectangles() {
-        if inputs[input].kind != ExchangeKind::Broadcast && !r.subpartitions.is_empty() && !r.maps.is_empty() {
+        if !inputs[input].replicated && !r.subpartitions.is_empty() && !r.maps.is_empty() {
             bounds.extend([r.subpartitions.start, r.subpartitions.end]);
         }
     }
@@ -130,7 +132,7 @@ fn strips<'a>(inputs: &[SealedInput<'_>], tasks: &'a [TaskRanges]) -> Vec<Strip<
         .map(|w| Strip { subpartitions: Interval::new(w[0], w[1]), readers: vec![Vec::new(); inputs.len()] })
         .collect();
     for (task, input, r) in rectangles() {
-        if inputs[input].kind == ExchangeKind::Broadcast || r.subpartitions.is_empty() || r.maps.is_empty() {
+        if inputs[input].replicated || r.subpartitions.is_empty() || r.maps.is_empty() {
             continue;
         }
         let first = bounds.partition_point(|&b| b < r.subpartitions.start);

@@ -21,7 +21,8 @@ fn rows(x: u32, map: u32, sub: u32, cut: (u64, u64)) -> Rectangle {
 
 /// One input of 3 maps with 100 rows in each cell; the type number is the exchange's number.
 fn input(x: u32, kind: ExchangeKind) -> SealedInput<'static> {
-    SealedInput { exchange: ExchangeId(x), kind, type_number: x, maps: 3, rows: &|_, _| Some(100) }
+    let replicated = kind == ExchangeKind::Broadcast;
+    SealedInput { exchange: ExchangeId(x), kind, type_number: x, replicated, maps: 3, rows: &|_, _| Some(100) }
 }
 
 fn one_input(rectangles: Vec<Vec<Rectangle>>) -> Vec<TaskRanges> {
@@ -106,7 +107,7 @@ fn every_task_reads_a_broadcast_whole() {
     assert_eq!(verify(&inputs, &good), Ok(()));
     let part = vec![rect(1, (0, 2), (0, 1), Replicate)];
     let bad = join(vec![(vec![rect(0, (0, 3), (0, 2), Own)], whole()), (vec![rect(0, (0, 3), (2, 4), Own)], part)]);
-    assert!(matches!(verify(&inputs, &bad), Err(Violation::Broadcast { task: 1, .. })));
+    assert!(matches!(verify(&inputs, &bad), Err(Violation::Replicated { task: 1, .. })));
 }
 
 #[test]

@@ -24,7 +24,7 @@ impl Job {
         let spec = &self.template.stages[stage];
         let mut view = StageView {
             stage: spec.id,
-            name: spec.name.clone(),
+            name: spec.fused_into.map_or_else(|| spec.name.clone(), |by| format!("{} (runs in {by})", spec.name)),
             progress: run.progress(),
             started_at: run.started_at,
             finished_at: run.finished_at,

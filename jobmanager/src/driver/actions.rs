@@ -6,7 +6,7 @@ use bytes::Bytes;
 use thalweg_core::{Action, Event, JobState, Report, Time};
 use thalweg_graph::{Placement, SplitPolicy, TaskSpec};
 use thalweg_rpc::link::ToTaskManager;
-use thalweg_types::{AttemptId, ExchangeKey, JobId, TaskManagerId};
+use thalweg_types::{AttemptId, ExchangeKey, JobId, StageId, TaskManagerId};
 use tracing::{error, info};
 
 use super::jobs::{AttemptNews, internal};
@@ -50,6 +50,7 @@ impl DriverTask {
                 self.order(&tm, ToTaskManager::ReleaseJob { job });
             }
             Action::SetTimer { id, at } => self.timers.set(Timer::Core(id), at),
+            Action::Fuse { job, stage, input } => self.fuse(job, stage, input),
             Action::Report(report) => self.report(report, news, now),
         }
     }
@@ -78,8 +79,8 @@ impl DriverTask {
             return self.cannot_run(tm, spec.attempt, "a split that the plan does not have is to be read");
         };
         if self.task_managers.lacks_stage(tm, job, stage) {
-            let fragment = Bytes::from_owner(template.stage(stage).fragment.clone());
-            self.order(tm, ToTaskManager::Stage { job, stage, fragment, settings });
+            let parts = template.stage(stage).parts.clone();
+            self.order(tm, ToTaskManager::Stage { job, stage, parts, settings });
         }
         self.order(tm, ToTaskManager::Deploy { spec, exact });
     }
@@ -94,6 +95,14 @@ impl DriverTask {
             },
         };
         self.order(tm, ToTaskManager::Split { attempt, source, request, split });
+    }
+
+    /// Follows a change of the plan, before any task of the stage is deployed.
+    fn fuse(&mut self, job: JobId, stage: StageId, input: u32) {
+        let Some(entry) = self.jobs.get_mut(job) else { return };
+        if !Arc::make_mut(&mut entry.submission.template).fuse(stage, input as usize) {
+            error!(%job, %stage, input, "the core fused stages that the plan does not have");
+        }
     }
 
     /// A defect between core and template: the attempt fails, the process does not.

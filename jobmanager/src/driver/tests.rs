@@ -83,9 +83,9 @@ fn check_orders(told: &[ToTaskManager]) {
     let mut placed = Vec::new();
     for order in told {
         match order {
-            ToTaskManager::Stage { stage, fragment, settings, .. } => {
+            ToTaskManager::Stage { stage, parts, settings, .. } => {
                 assert!(!stages.contains(stage), "{stage} was sent twice");
-                assert_eq!(fragment, format!("fragment {}", stage.0).as_bytes());
+                assert_eq!(*parts[0].fragment, *format!("fragment {}", stage.0).as_bytes());
                 assert_eq!(settings[0].0, "table.local-time-zone");
                 stages.push(*stage);
             }

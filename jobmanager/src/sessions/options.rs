@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use thalweg_config::{BroadcastThreshold, Config, Scheduler, SkewStrategy};
+use thalweg_config::{BroadcastStrategy, BroadcastThreshold, Config, Scheduler, SkewStrategy};
 use thalweg_connectors::AccessRules;
-use thalweg_core::{JobOptions, SkewOptions};
+use thalweg_core::{BroadcastOptions, JobOptions, SkewOptions};
 use thalweg_planner::PlannerOptions;
 
 use crate::driver::{ClusterSize, Driver};
@@ -27,20 +27,26 @@ pub struct Environment {
 
 pub(super) fn planner_options(config: &Config, access: &AccessRules, cluster: ClusterSize) -> PlannerOptions {
     let parallelism = config.parallelism_default.unwrap_or(1);
+    let limit = broadcast_threshold(config.table.broadcast_threshold, cluster);
     PlannerOptions {
         access: access.clone(),
         single_task_threshold: config.execution.single_task_threshold,
-        broadcast_threshold: broadcast_threshold(config.table.broadcast_threshold, cluster),
+        broadcast_threshold: match config.table.adaptive_broadcast {
+            BroadcastStrategy::RuntimeOnly => 0,
+            BroadcastStrategy::Auto | BroadcastStrategy::None => limit,
+        },
         max_parallelism: config.execution.auto_parallelism.max.max(parallelism),
         time_zone: config.table.local_time_zone.clone(),
         batch_size: BATCH_SIZE,
     }
 }
 
-pub(super) fn job_options(config: &Config) -> JobOptions {
+pub(super) fn job_options(config: &Config, cluster: ClusterSize) -> JobOptions {
+    let adaptive = config.jobmanager.scheduler == Scheduler::AdaptiveBatch;
+    let measured = adaptive && config.table.adaptive_broadcast != BroadcastStrategy::None;
     let auto = &config.execution.auto_parallelism;
     JobOptions {
-        auto_parallelism: auto.enabled && config.jobmanager.scheduler == Scheduler::AdaptiveBatch,
+        auto_parallelism: auto.enabled && adaptive,
         min_parallelism: auto.min,
         max_parallelism: auto.max,
         avg_data_volume_per_task: auto.avg_data_volume_per_task,
@@ -50,10 +56,12 @@ pub(super) fn job_options(config: &Config) -> JobOptions {
         stall_timeout: config.job_stall_timeout,
         max_attempts: MAX_ATTEMPTS,
         skew: SkewOptions {
-            enabled: config.table.skewed_join.strategy != SkewStrategy::None
-                && config.jobmanager.scheduler == Scheduler::AdaptiveBatch,
+            enabled: config.table.skewed_join.strategy != SkewStrategy::None && adaptive,
             factor: config.table.skewed_join.factor,
             threshold: config.table.skewed_join.threshold,
+        },
+        broadcast: BroadcastOptions {
+            limit: if measured { broadcast_threshold(config.table.broadcast_threshold, cluster) } else { 0 },
         },
     }
 }

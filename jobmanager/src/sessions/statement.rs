@@ -165,7 +165,7 @@ impl SqlSession {
             schema: query.schema,
             statement: query.statement.into(),
             plan: query.explain.into(),
-            options: job_options(config),
+            options: job_options(config, self.environment.driver.cluster_size()),
             settings: self.settings.for_tasks(),
             result_ttl: config.client.result_ttl,
             result_max_size: config.client.result_max_size,

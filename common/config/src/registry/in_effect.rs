@@ -244,6 +244,15 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     .session()
     .field(field!(table.broadcast_threshold)),
     opt(
+        "table.optimizer.adaptive-broadcast-join.strategy",
+        Kind::Enum(&["auto", "runtime_only", "none"]),
+        Text("auto"),
+        "When a join may send a side to every task: `auto` when it is small by the size of its files or turns out small while the \
+         job runs, `runtime_only` only the latter, `none` only the former.",
+    )
+    .session()
+    .field(field!(table.adaptive_broadcast)),
+    opt(
         "table.optimizer.skewed-join-optimization.strategy",
         Kind::Enum(&["auto", "forced", "none"]),
         Text("auto"),

@@ -129,7 +129,6 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     j("slow-task-detector.execution-time.baseline-ratio", RATIO, Text("0.75"), "Share of tasks that must have finished before any is slow."),
     j("slow-task-detector.execution-time.baseline-multiplier", FACTOR, Text("1.5"), "How much longer than the median is slow."),
     // ---- SQL: planner ----
-    j("table.optimizer.adaptive-broadcast-join.strategy", Kind::Enum(&["auto", "runtime_only", "none"]), Text("auto"), "When a join may become a broadcast join."),
     j("table.optimizer.multiple-input-enabled", BOOL, Text("true"), "Fuse operators with several inputs."),
     j("table.optimizer.join-reorder-enabled", BOOL, Text("true"), "Reorder joins."),
     j("table.optimizer.bushy-join-reorder-threshold", COUNT, Text("12"), "Relations up to which bushy trees are tried."),

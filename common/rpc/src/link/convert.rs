@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use thalweg_graph::{Leaf, Part};
 use thalweg_proto::v1;
 use thalweg_types::{ExchangeId, ExchangeKey, LeaderEpoch, StageId};
 
@@ -138,9 +139,10 @@ impl From<ToTaskManager> for v1::ToTaskManager {
                 Message::Refused(v1::Refused { reason: shortened(&reason, MAX_TEXT / 4) })
             }
             ToTaskManager::Heartbeat => Message::Heartbeat(v1::LinkHeartbeat {}),
-            ToTaskManager::Stage { job, stage, fragment, settings } => {
+            ToTaskManager::Stage { job, stage, parts, settings } => {
                 let settings = settings.into_iter().map(|(key, value)| v1::Setting { key, value }).collect();
-                Message::Stage(v1::StageFragment { job_id: job.to_string(), stage: stage.0, fragment, settings })
+                let parts = parts.into_iter().map(part_out).collect();
+                Message::Stage(v1::StageFragment { job_id: job.to_string(), stage: stage.0, parts, settings })
             }
             ToTaskManager::Place { job, placement, addresses } => {
                 let addresses = addresses
@@ -225,6 +227,7 @@ fn registered_in(registered: v1::Registered) -> Result<ToTaskManager, Malformed>
 
 fn stage_in(stage: v1::StageFragment) -> Result<ToTaskManager, Malformed> {
     at_most("settings", stage.settings.len(), MAX_SETTINGS)?;
+    at_most("parts", stage.parts.len(), MAX_LEAVES)?;
     let settings = stage.settings.into_iter().map(|setting| {
         at_most("settings.value", setting.value.len(), MAX_TEXT)?;
         Ok((name("settings.key", setting.key)?, setting.value))
@@ -233,8 +236,30 @@ fn stage_in(stage: v1::StageFragment) -> Result<ToTaskManager, Malformed> {
         settings: settings.collect::<Result<_, Malformed>>()?,
         job: job_in(&stage.job_id)?,
         stage: StageId(stage.stage),
-        fragment: stage.fragment,
+        parts: stage.parts.into_iter().map(part_in).collect::<Result<_, _>>()?,
     })
+}
+
+fn part_out(part: Part) -> v1::StagePart {
+    use v1::stage_part::{Leaf as LeafProto, leaf};
+    let leaf = |leaf: Leaf| match leaf {
+        Leaf::Input(input) => leaf::Leaf::Input(input),
+        Leaf::Part(part) => leaf::Leaf::Part(part),
+    };
+    let inputs = part.inputs.into_iter().map(|l| LeafProto { leaf: Some(leaf(l)) }).collect();
+    v1::StagePart { fragment: Bytes::from_owner(part.fragment), inputs, first_source: part.first_source }
+}
+
+fn part_in(part: v1::StagePart) -> Result<Part, Malformed> {
+    use v1::stage_part::leaf;
+    at_most("parts.inputs", part.inputs.len(), MAX_LEAVES)?;
+    at_most("parts.first_source", part.first_source as usize, MAX_LEAVES)?;
+    let inputs = part.inputs.into_iter().map(|l| match required("parts.inputs", l.leaf)? {
+        leaf::Leaf::Input(input) => Ok(Leaf::Input(input)),
+        leaf::Leaf::Part(part) => Ok(Leaf::Part(part)),
+    });
+    let inputs = inputs.collect::<Result<_, Malformed>>()?;
+    Ok(Part { fragment: Arc::from(part.fragment.as_ref()), inputs, first_source: part.first_source })
 }
 
 fn place_in(place: v1::Place) -> Result<ToTaskManager, Malformed> {

@@ -46,6 +46,9 @@ impl Core {
             Record::Bound { job, stage, ranges, decisions } => {
                 self.replay_in(job, "bound", |job| job.replay_bound(stage, ranges, decisions));
             }
+            Record::Fused { job, stage, input, decision } => {
+                self.replay_in(job, "fused", |job| job.replay_fused(stage, input, decision));
+            }
             Record::Finished { attempt, tm, stats, splits } => {
                 self.replay_in(attempt.task.job, "finished", |job| job.replay_finished(attempt, tm, stats, splits));
             }
@@ -82,6 +85,10 @@ impl Job {
         self.install_binding(stage.index(), ranges);
         self.decisions.extend(decisions);
         Some(())
+    }
+
+    fn replay_fused(&mut self, stage: StageId, input: u32, decision: Decision) -> Option<()> {
+        self.install_fusion(stage, input as usize).then(|| self.decisions.push(decision))
     }
 
     fn replay_finished(

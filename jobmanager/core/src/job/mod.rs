@@ -2,6 +2,7 @@
 //!
 //! | module | decides |
 //! |---|---|
+//! | `joins` | which stages wait to become part of a broadcast join, and which do |
 //! | `scheduling` | which stage is bound and which task is deployed, where |
 //! | `splits` | who reads which split |
 //! | `outcome` | what a finished attempt changes |
@@ -18,6 +19,7 @@
 mod failure;
 #[cfg(test)]
 mod invariants;
+mod joins;
 mod loss;
 mod outcome;
 mod release;
@@ -35,6 +37,7 @@ use thalweg_types::{
     AttemptId, ExchangeId, ExchangeKey, FailureCause, JobId, LeaderEpoch, StageId, TaskId, TaskManagerId,
 };
 
+use crate::broadcast;
 use crate::cluster::Cluster;
 use crate::{Action, AttemptState, Decision, JobOptions, JobState, Record, Report, Time};
 #[cfg(test)]
@@ -78,6 +81,10 @@ pub(crate) struct Job {
     pub closed: bool,
     /// Stages whose inputs were sealed and that are not bound.
     to_bind: BTreeSet<usize>,
+    /// Stages that are not bound because the join that reads them may come to run their operators itself.
+    held: BTreeSet<usize>,
+    /// Since when slots are free that a held stage could use.
+    idle_since: Option<Time>,
     /// TaskManagers that may hold anything of the job.
     touched: BTreeSet<TaskManagerId>,
     /// Tasks that wait out a failure.
@@ -103,7 +110,9 @@ impl Job {
         let valid = template.validate();
         let mut stages = Vec::new();
         let mut to_bind = BTreeSet::new();
+        let mut held = BTreeSet::new();
         if valid.is_ok() {
+            held = broadcast::held_at_first(&template, &options.broadcast);
             // versions of a later leader are above those of an earlier one
             let first_version = epoch.0.saturating_mul(1 << 20);
             for stage in &template.stages {
@@ -127,6 +136,8 @@ impl Job {
             decisions: Vec::new(),
             closed: false,
             to_bind,
+            held,
+            idle_since: None,
             touched: BTreeSet::new(),
             backoffs: BTreeSet::new(),
             announced: false,

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use thalweg_graph::{ExchangeKind, InputAssignment, MapLocation, Placement, SplitPolicy, StageInput, TaskSpec};
+use thalweg_graph::{InputAssignment, MapLocation, Placement, SplitPolicy, StageInput, TaskSpec};
 use thalweg_types::{StageId, TaskManagerId};
 
 use super::stage::{Running, StageRun};
@@ -22,17 +22,21 @@ impl Job {
         }
         self.wake_backoffs(ctx.now);
         if ctx.cluster.slots() > 0 {
+            self.settle_held(ctx);
             self.bind_sealed(ctx);
         }
         if !self.state.is_terminal() {
             self.deploy_waiting(ctx);
         }
+        if !self.state.is_terminal() && self.mind_idle_slots(ctx) {
+            self.advance(ctx);
+        }
     }
 
     fn bind_sealed(&mut self, ctx: &mut Context<'_>) {
         while let Some(stage) = self.to_bind.pop_first() {
-            // an input lost meanwhile comes back here when it is sealed again
-            if self.stages[stage].is_bound() || !self.inputs_sealed(stage) {
+            // an input lost meanwhile comes back here when it is sealed again, a held stage when it may start
+            if self.stages[stage].is_bound() || self.held.contains(&stage) || !self.inputs_sealed(stage) {
                 continue;
             }
             let facts =
@@ -68,6 +72,7 @@ impl Job {
                 ranges.iter().filter_map(|r| r.inputs.get(i)).flatten().any(|r| r.rows.is_some());
         }
         self.stages[stage].bind(ranges);
+        self.held.remove(&stage);
     }
 
     fn measured_inputs(&self, stage: usize) -> Vec<MeasuredInput<'_>> {
@@ -81,6 +86,7 @@ impl Job {
                     role: input.role,
                     type_number: input.type_number,
                     divisible: input.divisible,
+                    replicated: input.replicated,
                     maps: producer.tasks.len() as u32,
                     rows: &producer.output.rows,
                     bytes: &producer.output.bytes,
@@ -106,6 +112,7 @@ impl Job {
                 exchange: input.exchange,
                 kind: self.template.exchange(input.exchange).kind,
                 type_number: input.type_number,
+                replicated: input.replicated,
                 maps: self.stages[self.producer(input.exchange)].tasks.len() as u32,
                 rows,
             })
@@ -193,8 +200,7 @@ impl Job {
     ) -> Vec<InputAssignment> {
         let mut assignments = Vec::new();
         for input in 0..self.template.stages[stage].inputs.len() {
-            let StageInput { exchange, per_map, .. } = self.template.stages[stage].inputs[input];
-            let shared = self.template.exchange(exchange).kind == ExchangeKind::Broadcast;
+            let StageInput { exchange, per_map, replicated, .. } = self.template.stages[stage].inputs[input];
             let producer = self.producer(exchange);
             let placement = self.placement(producer);
             let key = self.output_key(producer);
@@ -209,7 +215,7 @@ impl Job {
                 subpartitions: rectangle.subpartitions,
                 rows: rectangle.rows,
                 per_map,
-                shared,
+                shared: replicated,
                 placement: placement.version,
             });
         }

@@ -13,7 +13,8 @@ const SHOWN: usize = 8;
 
 impl Job {
     pub(super) fn what_waits(&self, cluster: &Cluster) -> String {
-        let unfinished = (0..self.stages.len()).filter(|&s| !self.stages[s].all_done());
+        let runs = |s: &usize| self.template.stages[*s].fused_into.is_none() && !self.stages[*s].all_done();
+        let unfinished = (0..self.stages.len()).filter(runs);
         let mut parts: Vec<String> = unfinished.take(SHOWN).map(|s| self.stage_waits(s, cluster)).collect();
         let (free, slots) = (cluster.free_slots(), cluster.slots());
         parts.push(format!("{} taskmanagers with {slots} slots, {free} free", cluster.len()));
@@ -44,7 +45,9 @@ impl Job {
         if backing_off > 0 {
             waits.push(format!("{backing_off} tasks wait before another attempt"));
         }
-        if !run.is_bound() && missing.is_empty() {
+        if self.held.contains(&stage) {
+            waits.push("held until the other sides of its join are known".to_owned());
+        } else if !run.is_bound() && missing.is_empty() {
             waits.push("not cut into tasks: no slot is registered".to_owned());
         }
         if waits.is_empty() { head } else { format!("{head}, {}", waits.join(", ")) }

@@ -108,6 +108,10 @@ impl Job {
         self.stages[stage].bytes += grown.1;
         self.last_progress = ctx.now;
         self.report_stage(ctx, stage);
+        // a side of a join may have outgrown what its other side waits for
+        if !self.held.is_empty() && self.settle_held(ctx) {
+            self.advance(ctx);
+        }
     }
 
     pub(super) fn back_off(&mut self, ctx: &mut Context<'_>, stage: usize, index: u32, failures: u32) {

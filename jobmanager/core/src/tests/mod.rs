@@ -1,8 +1,9 @@
 //! Scenarios, one per named failure, and random runs against a model of the executor.
 
+mod broadcast;
 mod life;
 mod loss;
-mod plans;
+pub mod plans;
 mod random;
 mod retry;
 mod rowcut;

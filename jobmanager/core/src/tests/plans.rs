@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use thalweg_graph::{
-    Determinism, Exchange, ExchangeKind, InputRole, Parallelism, PlanTemplate, Source, Split, Stage, StageInput,
+    Determinism, Exchange, ExchangeKind, InputRole, Parallelism, Part, PlanTemplate, Source, Split, Stage, StageInput,
 };
 use thalweg_types::{ExchangeId, StageId};
 
@@ -26,17 +26,19 @@ impl PlanBuilder {
             role,
             type_number: i as u32 + 1,
             divisible: false,
+            replicated: self.kinds[x as usize] == ExchangeKind::Broadcast,
             per_map: false,
         };
         self.stages.push(Stage {
             id: StageId(number),
             name: format!("stage {number}"),
-            fragment: Arc::from([]),
+            parts: vec![Part::alone(Arc::from([]), inputs.len())],
             sources: splits.iter().map(source).collect(),
             inputs: inputs.iter().enumerate().map(input).collect(),
             output: ExchangeId(number),
             parallelism: Parallelism::Auto,
             determinism: Determinism::Deterministic,
+            fused_into: None,
         });
         self.kinds.push(kind);
         self

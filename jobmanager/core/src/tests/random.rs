@@ -91,6 +91,7 @@ fn options(dice: &mut Dice) -> JobOptions {
         max_attempts: 1000,
         stall_timeout: Duration::from_secs(1_000_000),
         slot_request_timeout: Duration::from_secs(1_000_000),
+        broadcast: BroadcastOptions { limit: if dice.chance(60) { dice.roll() % 6000 } else { 0 } },
         skew: SkewOptions { enabled: dice.chance(70), factor: 1.0, threshold: dice.roll() % 800 },
         ..JobOptions::default()
     }
@@ -218,6 +219,10 @@ fn check_ownership(world: &World, used: &BTreeMap<(usize, u32), Arc<Content>>) {
     for (s, stage) in world.template.stages.iter().enumerate() {
         let tasks: Vec<&Arc<Content>> = used.iter().filter(|((stage, _), _)| *stage == s).map(|(_, c)| c).collect();
         assert_eq!(tasks.len() as u32, world.stage(s).progress.parallelism, "tasks of s{s}");
+        if stage.fused_into.is_some() {
+            assert!(tasks.is_empty(), "s{s} runs in another stage");
+            continue;
+        }
         for (i, source) in stage.sources.iter().enumerate() {
             let mut read: Vec<u32> = tasks.iter().flat_map(|c| c.splits[i].clone()).collect();
             read.sort_unstable();
@@ -236,10 +241,7 @@ fn check_ownership(world: &World, used: &BTreeMap<(usize, u32), Arc<Content>>) {
                 for sub in 0..exchange.kind.subpartitions() {
                     let readers = reads.iter().filter(|r| r.subpartitions.contains(sub));
                     let (cut, whole): (Vec<_>, Vec<_>) = readers.partition(|r| r.rows.is_some());
-                    let expected = match exchange.kind {
-                        ExchangeKind::Broadcast => tasks.len(),
-                        _ => usize::from(cut.is_empty()),
-                    };
+                    let expected = if input.replicated { tasks.len() } else { usize::from(cut.is_empty()) };
                     let mut rows: Vec<Interval<u64>> = cut.iter().filter_map(|r| r.rows).collect();
                     rows.sort_unstable();
                     if divided {

@@ -195,6 +195,9 @@ impl World {
                 self.timers.retain(|(_, other)| *other != id);
                 self.timers.insert((at, id));
             }
+            Action::Fuse { job: _, stage, input } => {
+                assert!(Arc::make_mut(&mut self.template).fuse(stage, input as usize), "it can be fused");
+            }
             Action::Report(report) => {
                 if let Report::ResultReady { placement, .. } = &report {
                     self.result = Some(Arc::clone(placement));

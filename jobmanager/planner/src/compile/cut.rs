@@ -26,7 +26,7 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitio
 use thalweg_exec::fragment::Fragment;
 use thalweg_exec::{ConcatExec, ExchangeInputExec, OnceExec, SourceExec};
 use thalweg_graph::{
-    Determinism, Exchange, ExchangeKind, InputRole, Parallelism, PlanTemplate, Source, Split, Stage, StageInput,
+    Determinism, Exchange, ExchangeKind, InputRole, Parallelism, Part, PlanTemplate, Source, Split, Stage, StageInput,
 };
 use thalweg_types::{ExchangeId, StageId};
 
@@ -312,7 +312,8 @@ impl Cutter {
         let per_map = read == Read::PerMap;
         let role = if reader.in_build_side { InputRole::Build } else { InputRole::Probe };
         let divisible = kind.is_hash() && !per_map && !reader.together;
-        reader.inputs.push(StageInput { exchange, role, type_number: reader.type_numbers, divisible, per_map });
+        let (type_number, replicated) = (reader.type_numbers, kind == ExchangeKind::Broadcast);
+        reader.inputs.push(StageInput { exchange, role, type_number, divisible, replicated, per_map });
         Ok(Arc::new(ExchangeInputExec::new(slot, schema, per_map, 1)))
     }
 
@@ -343,12 +344,13 @@ impl Cutter {
         self.stages.push(Stage {
             id,
             name,
-            fragment,
+            parts: vec![Part::alone(fragment, inputs.len())],
             sources: draft.sources,
             inputs,
             output,
             parallelism: if draft.single { Parallelism::Single } else { Parallelism::Auto },
             determinism,
+            fused_into: None,
         });
         Ok(output)
     }

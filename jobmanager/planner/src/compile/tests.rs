@@ -72,7 +72,7 @@ async fn run_task(
     let io = TaskIo { inputs: Arc::new(inputs), splits, access: AccessRules { allowed_roots: vec![] } };
     let pool = Arc::new(UnboundedMemoryPool::default());
     let context: Arc<TaskContext> = environment.task_context("test".into(), pool, io, 512);
-    let fragment = Fragment::decode(&stage.fragment, &context).unwrap();
+    let fragment = Fragment::decode(&stage.parts, stage.inputs.len(), &context).unwrap();
     let plan: Arc<dyn ExecutionPlan> = Arc::clone(&fragment.plan);
     let batches: Vec<RecordBatch> = plan.execute(0, context).unwrap().try_collect().await.unwrap();
     let n = kind.subpartitions() as usize;

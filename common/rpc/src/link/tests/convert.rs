@@ -8,7 +8,9 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 use prost::Message as _;
-use thalweg_graph::{InputAssignment, MapLocation, OperatorMetrics, OutputStats, Placement, SplitPolicy, TaskSpec};
+use thalweg_graph::{
+    InputAssignment, Leaf, MapLocation, OperatorMetrics, OutputStats, Part, Placement, SplitPolicy, TaskSpec,
+};
 use thalweg_proto::v1;
 use thalweg_types::{
     AttemptId, ErrorKind, ExchangeId, ExchangeKey, FailureCause, Interval, JobId, LeaderEpoch, StageId, TaskId,
@@ -31,6 +33,15 @@ fn task_manager() -> impl Strategy<Value = TaskManagerId> {
 
 fn interval(limit: u32) -> impl Strategy<Value = Interval<u32>> {
     (0..=limit, 0..=limit).prop_map(|(a, b)| Interval::new(a.min(b), a.max(b)))
+}
+
+fn part() -> impl Strategy<Value = Part> {
+    let leaf = prop_oneof![any::<u32>().prop_map(Leaf::Input), any::<u32>().prop_map(Leaf::Part)];
+    (vec(any::<u8>(), 0..64), vec(leaf, 0..4), 0..10_000u32).prop_map(|(bytes, inputs, first_source)| Part {
+        fragment: Arc::from(bytes),
+        inputs,
+        first_source,
+    })
 }
 
 fn payload() -> impl Strategy<Value = Bytes> {
@@ -165,11 +176,11 @@ fn to_task_manager() -> impl Strategy<Value = ToTaskManager> {
         ),
         ".{0,80}".prop_map(|reason| ToTaskManager::Refused { reason }),
         Just(ToTaskManager::Heartbeat),
-        (any::<u128>(), any::<u32>(), payload(), vec(("[a-z.]{1,20}", ".{0,20}"), 0..4)).prop_map(
-            |(job, stage, fragment, settings)| ToTaskManager::Stage {
+        (any::<u128>(), any::<u32>(), vec(part(), 0..4), vec(("[a-z.]{1,20}", ".{0,20}"), 0..4)).prop_map(
+            |(job, stage, parts, settings)| ToTaskManager::Stage {
                 job: JobId(job),
                 stage: StageId(stage),
-                fragment,
+                parts,
                 settings
             }
         ),

@@ -205,8 +205,8 @@ async fn the_token_is_required() {
 #[tokio::test]
 async fn a_large_fragment_passes() {
     let (jm, mut tm) = pair(pace(1000, 10_000)).await;
-    let fragment = bytes::Bytes::from(vec![5; 20 << 20]);
-    let stage = ToTaskManager::Stage { job: JobId(1), stage: StageId(2), fragment, settings: vec![] };
+    let part = thalweg_graph::Part::alone(Arc::from(vec![5; 20 << 20]), 0);
+    let stage = ToTaskManager::Stage { job: JobId(1), stage: StageId(2), parts: vec![part], settings: vec![] };
     jm.tx.send(stage.clone()).await.unwrap();
     assert!(timeout(PATIENCE, tm.rx.recv()).await.unwrap() == Some(stage));
 }
