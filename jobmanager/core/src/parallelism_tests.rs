@@ -230,7 +230,7 @@ proptest! {
         let cluster = ClusterFacts { slots: 3, smallest_slot_memory: memory };
         let binding = decide(&stage(parallelism, &[]), &inputs, &options, cluster);
         let sealed: Vec<SealedInput<'_>> = inputs.iter().map(|i| SealedInput {
-            exchange: i.exchange, kind: i.kind, type_number: i.exchange.0, maps: i.maps, rows: &|_, _| None,
+            exchange: i.exchange, kind: i.kind, type_number: i.exchange.0, replicated: i.replicated, maps: i.maps, rows: &|_, _| None,
         }).collect();
         prop_assert_eq!(verify(&sealed, &binding.ranges), Ok(()));
         if memory == 0 && parallelism == Parallelism::Auto && left.iter().chain(&right).any(|&b| b > 0) {
@@ -269,6 +269,7 @@ fn verified(inputs: &[MeasuredInput<'_>], binding: &Binding) -> Result<(), crate
             exchange: i.exchange,
             kind: i.kind,
             type_number: i.type_number,
+            replicated: i.replicated,
             maps: i.maps,
             rows,
         })

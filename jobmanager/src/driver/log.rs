@@ -22,7 +22,10 @@ pub struct MemoryLog {
 impl RecordLog for MemoryLog {
     fn append(&mut self, record: Record) {
         let job = match &record {
-            Record::Submitted { job, .. } | Record::Bound { job, .. } | Record::Reset { job, .. } => *job,
+            Record::Submitted { job, .. }
+            | Record::Bound { job, .. }
+            | Record::Fused { job, .. }
+            | Record::Reset { job, .. } => *job,
             Record::Finished { attempt, .. } => attempt.task.job,
             Record::Ended { job, .. } => return self.forget(*job),
         };
