@@ -44,10 +44,11 @@ quickstart: prerequisites ## Builds the release and runs TPC-H queries on a clus
 	cargo build --release --workspace --bin thalweg
 	deploy/quickstart.sh $(TARGET_DIR)/release/thalweg
 
-# The binary first: the tests run it, and cargo builds a package's binary only for that package's own tests.
+# The binary first: the tests run it, and cargo builds a package's binary only for that package's own tests. The profile shares
+# its dependencies with the release (Cargo.toml).
 test: prerequisites ## Runs every test but those that need Docker.
-	cargo build --workspace --bin thalweg
-	cargo test --workspace
+	cargo build --profile bench --workspace --bin thalweg
+	cargo test --profile bench --workspace
 
 lint: prerequisites duplicates ## Formatting, clippy, one version of what moves as a set, licences and advisories.
 	cargo fmt --all --check
@@ -68,9 +69,9 @@ bench-peers: prerequisites python ## One pass of Sail, Spark, Flink, DuckDB and 
 	python3 integration-tests/bench/peers.py $(PEERS)
 
 fuzz: prerequisites ## Property tests with many more cases, random queries against one task (CASES=5000 SEEDS=100).
-	cargo build --workspace --bin thalweg
-	PROPTEST_CASES=$(CASES) cargo test --workspace --lib
-	RANDOM_SEEDS=$(SEEDS) RANDOM_FROM=$${RANDOM_FROM:-$$(date +%s)} cargo test --workspace --test it random_queries
+	cargo build --profile bench --workspace --bin thalweg
+	PROPTEST_CASES=$(CASES) cargo test --profile bench --workspace --lib
+	RANDOM_SEEDS=$(SEEDS) RANDOM_FROM=$${RANDOM_FROM:-$$(date +%s)} cargo test --profile bench --workspace --test it random_queries
 
 image: prerequisites ## Builds the container image thalweg:latest.
 	deploy/image.sh

@@ -31,8 +31,9 @@ fn build_binary() -> PathBuf {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.args(["build", "--workspace", "--bin", "thalweg", "--quiet", "--target-dir"]).arg(target_dir);
     cargo.current_dir(env!("CARGO_MANIFEST_DIR"));
+    // two profiles live in the release's directory: the checked one of `make test`, and the release itself
     if profile_dir.ends_with("release") {
-        cargo.arg("--release");
+        cargo.args(["--profile", if cfg!(debug_assertions) { "bench" } else { "release" }]);
     }
     let status = cargo.status().expect("cargo runs");
     assert!(status.success(), "cargo build of the thalweg binary failed: {status}");
