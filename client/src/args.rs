@@ -137,6 +137,13 @@ pub enum JobsCommand {
         #[command(flatten)]
         remote: Remote,
     },
+    /// How a job ran, and why: its stages as a tree, the decisions, the bytes that moved
+    Explain {
+        #[arg(value_name = "ID")]
+        job: JobId,
+        #[command(flatten)]
+        remote: Remote,
+    },
     /// What happens to a job, until it has ended
     Watch {
         #[arg(value_name = "ID")]

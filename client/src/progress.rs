@@ -128,7 +128,9 @@ mod tests {
                 cpu_nanos: 0,
                 attempts: vec![],
                 operators: vec![],
-                input_rows: vec![],
+                inputs: vec![],
+                runs_in: None,
+                output: String::new(),
             })
         };
         let events = stream::iter([Ok(stage(2, 0)), Ok(stage(0, 1)), Ok(stage(0, 3))]).boxed();

@@ -109,8 +109,22 @@ pub struct Stage {
     pub cpu_nanos: u64,
     pub attempts: Vec<Attempt>,
     pub operators: Vec<Operator>,
-    /// One per input.
-    pub input_rows: Vec<u64>,
+    pub inputs: Vec<Input>,
+    /// The stage whose tasks run this one's operators; set when it was decided that this one never runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub runs_in: Option<u32>,
+    /// How its rows are distributed: hash (keys), gather, broadcast or result.
+    pub output: String,
+}
+
+/// What a stage reads of another.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Input {
+    pub producer: u32,
+    /// Every task reads all of it, so that its rows count once for each task.
+    pub replicated: bool,
+    pub rows: u64,
+    pub network_bytes: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -234,7 +248,20 @@ impl From<v1::StageInfo> for Stage {
             cpu_nanos: stage.cpu_nanos,
             attempts: stage.attempts.into_iter().map(Attempt::from).collect(),
             operators: stage.operators.into_iter().map(Operator::from).collect(),
-            input_rows: stage.input_rows,
+            inputs: stage.inputs.into_iter().map(Input::from).collect(),
+            runs_in: stage.runs_in,
+            output: stage.output,
+        }
+    }
+}
+
+impl From<v1::StageInputInfo> for Input {
+    fn from(input: v1::StageInputInfo) -> Self {
+        Input {
+            producer: input.producer,
+            replicated: input.replicated,
+            rows: input.rows,
+            network_bytes: input.network_bytes,
         }
     }
 }

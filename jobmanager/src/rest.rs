@@ -1,6 +1,7 @@
-//! REST: the views of the gRPC API as JSON, to look at with a browser or curl. Nothing can be changed here.
+//! REST: the views of the gRPC API as JSON, and one page that draws them. Nothing can be changed here.
 //!
-//! `GET /health` is open; `/overview`, `/jobs` and `/jobs/{id}` need the token when one is set.
+//! `GET /health` and the page at `/` are open; `/overview`, `/jobs` and `/jobs/{id}`, where the page has all its data from, need the
+//! token when one is set.
 
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
@@ -39,14 +40,30 @@ fn router(driver: Driver, token: RequireToken) -> Router {
         .route("/jobs", get(jobs))
         .route("/jobs/{id}", get(job))
         .route_layer(axum::middleware::from_fn_with_state(rest.clone(), authorize))
+        .route("/", get(async || page("text/html; charset=utf-8", include_str!("rest/page.html"))))
+        .route("/page.css", get(async || page("text/css; charset=utf-8", include_str!("rest/page.css"))))
+        .route("/page.js", get(async || page("text/javascript; charset=utf-8", include_str!("rest/page.js"))))
         .route("/health", get(async || Json(json!({ "status": "serving" }))))
         .fallback(async || {
             Failure(Problem::NotFound {
-                what: "page, try /overview, /jobs, /jobs/{id} or /health".into(),
+                what: "page, try /, /overview, /jobs, /jobs/{id} or /health".into(),
                 id: String::new(),
             })
         })
         .with_state(rest)
+}
+
+/// A file of the page. The browser is told to load and run nothing from elsewhere.
+fn page(media_type: &'static str, text: &'static str) -> Response {
+    const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; base-uri 'none'; \
+                          form-action 'none'; frame-ancestors 'none'";
+    let headers = [
+        (header::CONTENT_TYPE, media_type),
+        (header::CONTENT_SECURITY_POLICY, POLICY),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::CACHE_CONTROL, "no-cache"),
+    ];
+    (headers, text).into_response()
 }
 
 async fn authorize(State(rest): State<Rest>, headers: HeaderMap, request: Request, next: Next) -> Response {
@@ -108,7 +125,11 @@ async fn job(State(rest): State<Rest>, Path(id): Path<String>) -> Result<Json<Va
             "network_bytes": stage.network_bytes,
             "spilled_bytes": stage.spilled_bytes,
             "cpu_nanos": stage.cpu_nanos,
-            "input_rows": stage.input_rows,
+            "inputs": stage.inputs.iter().map(|i| json!({
+                "producer": i.producer, "replicated": i.replicated, "rows": i.rows, "network_bytes": i.network_bytes,
+            })).collect::<Vec<_>>(),
+            "runs_in": stage.runs_in,
+            "output": stage.output,
             "attempts": stage.attempts.iter().map(|a| json!({
                 "task": a.task, "attempt": a.attempt, "task_manager": a.task_manager, "state": a.state,
                 "started_at_ms": a.started_at_ms, "duration_ms": a.duration_ms, "rows": a.rows, "bytes": a.bytes,

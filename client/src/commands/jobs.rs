@@ -12,6 +12,7 @@ use thalweg_types::JobId;
 
 use crate::args::{JobsCommand, Remote};
 use crate::commands::connect::connect;
+use crate::commands::explain;
 use crate::exit::CliError;
 use crate::interrupt::Interrupts;
 use crate::terminal::print;
@@ -25,6 +26,10 @@ pub async fn run(command: JobsCommand) -> Result<(), CliError> {
         JobsCommand::Show { job, remote } => {
             let details = client(&remote).await?.get_job(job).await?;
             print(&if remote.json { json(&details)? } else { details_text(&details) })
+        }
+        JobsCommand::Explain { job, remote } => {
+            let details = client(&remote).await?.get_job(job).await?;
+            print(&if remote.json { json(&details)? } else { explain::text(&details) })
         }
         JobsCommand::Watch { job, remote } => watch(&client(&remote).await?, job, remote.json).await,
         JobsCommand::Cancel { job, remote } => {
@@ -152,10 +157,11 @@ fn stages_text(stages: &[Stage], out: &mut String) {
         ("duration", Align::Right),
     ]);
     for stage in stages {
-        let rows_in: Vec<String> = stage.input_rows.iter().map(u64::to_string).collect();
+        let rows_in: Vec<String> = stage.inputs.iter().map(|input| input.rows.to_string()).collect();
+        let runs_in = stage.runs_in.map(|by| format!(" (runs in s{by})")).unwrap_or_default();
         let cells = vec![
             format!("s{}", stage.stage),
-            visible(&stage.name),
+            visible(&stage.name) + &runs_in,
             format!("{}/{}", stage.finished, stage.parallelism),
             stage.running.to_string(),
             rows_in.join(" + "),
@@ -180,7 +186,7 @@ fn attempts_text(stages: &[Stage], out: &mut String) {
 }
 
 /// `+12 ms  s1  parallelism: 48 MB in 3 maps → 4 tasks`
-fn decision_text(decision: &Decision) -> String {
+pub(super) fn decision_text(decision: &Decision) -> String {
     format!(
         "+{}  s{}  {}: {} → {}",
         units::duration_ms(decision.at_ms),

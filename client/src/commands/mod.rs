@@ -5,6 +5,7 @@ mod config;
 mod connect;
 #[cfg(feature = "server")]
 mod daemon;
+mod explain;
 mod jobs;
 #[cfg(feature = "server")]
 mod local;

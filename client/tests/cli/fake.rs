@@ -188,10 +188,15 @@ fn stage() -> StageInfo {
         name: "aggregate".into(),
         parallelism: 4,
         rows: 10,
-        input_rows: vec![3, 4],
+        inputs: vec![input(0, 3), input(2, 4)],
+        output: "result".into(),
         attempts: vec![attempt],
         ..Default::default()
     }
+}
+
+fn input(producer: u32, rows: u64) -> StageInputInfo {
+    StageInputInfo { producer, replicated: producer == 2, rows, network_bytes: rows * 1024 }
 }
 
 fn decision() -> DecisionInfo {

@@ -201,6 +201,20 @@ fn jobs_are_listed_shown_watched_and_cancelled() {
     assert_eq!(show["stages"][0]["attempts"][0]["cause"], "division by zero");
     assert_eq!(show["decisions"][0]["rule"], "parallelism");
 
+    let explain = run(&cluster, &["jobs", "explain", &job]);
+    let text = stdout(&explain);
+    assert!(text.starts_with(&format!("job {job} failed after ")), "{text}");
+    for expected in [
+        "failure: division by zero\n",
+        "as it ran\n  s1  aggregate\n      0 of 4 tasks finished, ",
+        "decisions\n  +12 ms  s1  parallelism: 48 MB in 3 maps → 4 tasks\n",
+        "as it was compiled\n  Scan t\n",
+    ] {
+        assert!(text.contains(expected), "{expected:?} is not in\n{text}");
+    }
+    let explain = run(&cluster, &["jobs", "explain", &job, "--json"]);
+    assert_eq!(serde_json::from_slice::<serde_json::Value>(&explain.stdout).unwrap(), show);
+
     let watch = run(&cluster, &["jobs", "watch", &job, "--json"]);
     assert_eq!(code(&watch), 1, "the job failed");
     let events: Vec<serde_json::Value> =

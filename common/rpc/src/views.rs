@@ -6,8 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use thalweg_core::{AttemptState, AttemptView, Decision, JobState, JobView, StageProgress, StageView, Time};
-use thalweg_graph::OperatorMetrics;
+use thalweg_core::{
+    AttemptState, AttemptView, Decision, InputView, JobState, JobView, OutputView, StageProgress, StageView, Time,
+};
+use thalweg_graph::{ExchangeKind, OperatorMetrics};
 use thalweg_proto::v1;
 use thalweg_types::{JobId, StageId};
 
@@ -97,12 +99,14 @@ pub fn job_response(job: &JobBrief, view: &JobView, plan: &str, clock: WallClock
 fn stage_info(stage: &StageView, clock: WallClock) -> v1::StageInfo {
     v1::StageInfo {
         duration_ms: stage.started_at.map_or(0, |start| clock.duration_ms(start, stage.finished_at)),
-        network_bytes: stage.network_bytes,
+        network_bytes: stage.network_bytes(),
         spilled_bytes: stage.spilled_bytes,
         cpu_nanos: stage.cpu_nanos,
         attempts: stage.attempts.iter().map(|attempt| attempt_info(attempt, clock)).collect(),
         operators: stage.operators.iter().map(operator_info).collect(),
-        input_rows: stage.input_rows.clone(),
+        inputs: stage.inputs.iter().map(input_info).collect(),
+        runs_in: stage.runs_in.map(|stage| stage.0),
+        output: output_text(&stage.output),
         ..stage_progress(stage.stage, &stage.name, &stage.progress)
     }
 }
@@ -117,6 +121,24 @@ fn stage_progress(stage: StageId, name: &str, progress: &StageProgress) -> v1::S
         rows: progress.rows,
         bytes: progress.bytes,
         ..Default::default()
+    }
+}
+
+fn input_info(input: &InputView) -> v1::StageInputInfo {
+    v1::StageInputInfo {
+        producer: input.producer.0,
+        replicated: input.replicated,
+        rows: input.rows,
+        network_bytes: input.network_bytes,
+    }
+}
+
+fn output_text(output: &OutputView) -> String {
+    match output.kind {
+        ExchangeKind::Hash { .. } => format!("hash ({})", output.keys),
+        ExchangeKind::Gather => "gather".to_owned(),
+        ExchangeKind::Broadcast => "broadcast".to_owned(),
+        ExchangeKind::Result => "result".to_owned(),
     }
 }
 

@@ -71,7 +71,7 @@ fn only_lost_output_is_made_again() {
     for stage in &struck.job.stages {
         let lost: BTreeSet<u32> =
             stage.attempts.iter().filter(|a| a.task_manager == struck.victim).map(|a| a.task).collect();
-        for (_, task, attempts) in repeated.iter().filter(|r| r.0 == stage.stage && stage.input_rows.is_empty()) {
+        for (_, task, attempts) in repeated.iter().filter(|r| r.0 == stage.stage && stage.inputs.is_empty()) {
             assert!(
                 lost.contains(task),
                 "stage {} task {task} was never on {} but ran {attempts} times",

@@ -85,17 +85,15 @@ pub(crate) fn verdict(measured: &Measured, options: &BroadcastOptions) -> Verdic
             "{bytes} bytes{so_far} and {replicated} that are read whole already are more than half of the smallest slot's memory, {room} bytes"
         ));
     }
-    if !measured.sealed {
-        return Verdict::Wait;
-    }
     // one copy is made in either case
     let copies = bytes.saturating_mul(u64::from(measured.slots.saturating_sub(1)));
     match measured.streamed {
         Some(streamed) if copies > streamed => Verdict::Distribute(format!(
-            "{} more copies are {copies} bytes, the streamed side is made from {streamed} at most",
+            "{} more copies are {copies} bytes{so_far}, the streamed side is made from {streamed} at most",
             measured.slots - 1
         )),
-        _ => Verdict::Broadcast,
+        _ if measured.sealed => Verdict::Broadcast,
+        _ => Verdict::Wait,
     }
 }
 
@@ -141,6 +139,8 @@ mod tests {
     fn copies_cost_no_more_than_what_they_save() {
         assert_eq!(verdict(&Measured { streamed: Some(150), ..measured(50) }, &OPTIONS), Verdict::Broadcast);
         assert!(reason(Measured { streamed: Some(149), ..measured(50) }).contains("3 more copies are 150 bytes"));
+        let early = Measured { streamed: Some(149), sealed: false, ..measured(50) };
+        assert!(reason(early).contains("150 bytes so far"), "there is nothing to wait for");
         assert_eq!(
             verdict(&Measured { streamed: Some(0), slots: 1, ..measured(50) }, &OPTIONS),
             Verdict::Broadcast,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use thalweg_graph::{OutputStats, Placement, PlanTemplate, TaskSpec};
+use thalweg_graph::{ExchangeKind, OutputStats, Placement, PlanTemplate, TaskSpec};
 use thalweg_types::{AttemptId, ExchangeId, ExchangeKey, FailureCause, JobId, StageId, TaskManagerId};
 
 use crate::broadcast::BroadcastOptions;
@@ -383,11 +383,43 @@ pub struct StageView {
     pub attempts: Vec<AttemptView>,
     /// Operators summed over the finished attempts that count.
     pub operators: Vec<thalweg_graph::OperatorMetrics>,
-    /// Rows the stage read per input, and what its producers say they wrote.
-    pub input_rows: Vec<u64>,
-    pub network_bytes: u64,
+    pub inputs: Vec<InputView>,
+    pub output: OutputView,
+    /// The stage whose tasks run this one's operators; this one never runs then, and its output is never written.
+    pub runs_in: Option<StageId>,
     pub spilled_bytes: u64,
     pub cpu_nanos: u64,
+}
+
+impl StageView {
+    /// Bytes read from other TaskManagers.
+    pub fn network_bytes(&self) -> u64 {
+        self.inputs.iter().fold(0, |sum, input| sum.saturating_add(input.network_bytes))
+    }
+
+    /// Rows read from other stages.
+    pub fn rows_read(&self) -> u64 {
+        self.inputs.iter().fold(0, |sum, input| sum.saturating_add(input.rows))
+    }
+}
+
+/// What a stage reads of another, summed over the finished attempts that count.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InputView {
+    pub producer: StageId,
+    /// Every task reads all of it, so that its rows count once for each task.
+    pub replicated: bool,
+    pub rows: u64,
+    /// Bytes that came from other TaskManagers.
+    pub network_bytes: u64,
+}
+
+/// How the rows of a stage are distributed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OutputView {
+    pub kind: ExchangeKind,
+    /// The key columns of a hash exchange.
+    pub keys: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -1,11 +1,11 @@
 //! A job as people see it.
 
-use thalweg_graph::{NOT_READ_TO_END, OperatorMetrics};
+use thalweg_graph::{NOT_READ_TO_END, OperatorMetrics, OutputStats, Stage};
 use thalweg_types::{AttemptId, StageId, TaskId};
 
 use crate::job::Job;
 use crate::job::stage::{HISTORY, StageRun, TaskState};
-use crate::{AttemptState, AttemptView, JobView, StageView};
+use crate::{AttemptState, AttemptView, InputView, JobView, OutputView, StageView};
 
 impl Job {
     pub fn view(&self) -> JobView {
@@ -24,30 +24,43 @@ impl Job {
         let spec = &self.template.stages[stage];
         let mut view = StageView {
             stage: spec.id,
-            name: spec.fused_into.map_or_else(|| spec.name.clone(), |by| format!("{} (runs in {by})", spec.name)),
+            name: spec.name.clone(),
             progress: run.progress(),
             started_at: run.started_at,
             finished_at: run.finished_at,
             attempts: self.attempts(stage, run),
             operators: Vec::new(),
-            input_rows: vec![0; spec.inputs.len()],
-            network_bytes: 0,
+            inputs: self.inputs_unread(spec),
+            output: self.output_view(spec),
+            runs_in: spec.fused_into,
             spilled_bytes: 0,
             cpu_nanos: 0,
         };
         for task in &run.tasks {
             let TaskState::Done(done) = &task.state else { continue };
             let stats = &done.stats;
-            for (sum, rows) in view.input_rows.iter_mut().zip(&stats.input_rows) {
-                let rows = if *rows == NOT_READ_TO_END { 0 } else { *rows };
-                *sum = sum.saturating_add(rows);
-            }
-            view.network_bytes = stats.network_bytes.iter().fold(view.network_bytes, |sum, b| sum.saturating_add(*b));
+            add_inputs(&mut view.inputs, stats);
             view.spilled_bytes = view.spilled_bytes.saturating_add(stats.spilled_bytes);
             view.cpu_nanos = view.cpu_nanos.saturating_add(stats.cpu_nanos);
             add_operators(&mut view.operators, &stats.operators);
         }
         view
+    }
+
+    fn inputs_unread(&self, spec: &Stage) -> Vec<InputView> {
+        let view = |input: &thalweg_graph::StageInput| InputView {
+            producer: self.template.exchange(input.exchange).producer,
+            replicated: input.replicated,
+            rows: 0,
+            network_bytes: 0,
+        };
+        // a stage that runs in another has handed its inputs over
+        if spec.fused_into.is_some() { Vec::new() } else { spec.inputs.iter().map(view).collect() }
+    }
+
+    fn output_view(&self, spec: &Stage) -> OutputView {
+        let exchange = self.template.exchange(spec.output);
+        OutputView { kind: exchange.kind, keys: exchange.keys.clone() }
     }
 
     /// Current attempts, then as many replaced ones as there is room for (the latest), in order of task and attempt.
@@ -96,6 +109,16 @@ impl Job {
         }));
         views.sort_by_key(|v| v.attempt);
         views
+    }
+}
+
+fn add_inputs(sums: &mut [InputView], stats: &OutputStats) {
+    for (sum, &rows) in sums.iter_mut().zip(&stats.input_rows) {
+        let rows = if rows == NOT_READ_TO_END { 0 } else { rows };
+        sum.rows = sum.rows.saturating_add(rows);
+    }
+    for (sum, &bytes) in sums.iter_mut().zip(&stats.network_bytes) {
+        sum.network_bytes = sum.network_bytes.saturating_add(bytes);
     }
 }
 

@@ -79,6 +79,13 @@ async fn without_the_token_nothing_but_health_answers() {
     assert!(http(&jm, "/overview", "").await.starts_with("HTTP/1.1 401"));
     assert!(http(&jm, "/jobs", "Authorization: Bearer wrong\r\n").await.starts_with("HTTP/1.1 401"));
     assert!(http(&jm, "/overview", "Authorization: Bearer right\r\n").await.starts_with("HTTP/1.1 200"));
+    // the page is open, what it shows is not
+    let page = http(&jm, "/", "").await;
+    assert!(page.starts_with("HTTP/1.1 200") && page.contains("default-src 'none'"), "{page}");
+    for file in ["page.css", "page.js"] {
+        assert!(page.contains(&format!("\"{file}\"")), "{page}");
+        assert!(http(&jm, &format!("/{file}"), "").await.starts_with("HTTP/1.1 200"));
+    }
     jm.shutdown().await;
 }
 

@@ -56,6 +56,10 @@ pub(super) fn render(details: &JobDetails) -> Vec<String> {
 }
 
 fn stage_lines(stage: &StageView, lines: &mut Vec<String>) {
+    if let Some(by) = stage.runs_in {
+        lines.push(format!("stage {} {}: {by} runs its operators", stage.stage, stage.name));
+        return;
+    }
     let time = match (stage.started_at, stage.finished_at) {
         (Some(start), Some(end)) => duration(end.0.saturating_sub(start.0)),
         _ => "?".to_owned(),
@@ -64,15 +68,14 @@ fn stage_lines(stage: &StageView, lines: &mut Vec<String>) {
     let progress = &stage.progress;
     let mut facts =
         format!("  parallelism {}, {time}, out {} rows {}", progress.parallelism, progress.rows, bytes(progress.bytes));
-    let input: u64 = stage.input_rows.iter().sum();
     let mut more = |label: &str, text: String| {
         let _ = write!(facts, ", {label} {text}");
     };
-    if !stage.input_rows.is_empty() {
-        more("in", format!("{input} rows"));
+    if !stage.inputs.is_empty() {
+        more("in", format!("{} rows", stage.rows_read()));
     }
-    if stage.network_bytes > 0 {
-        more("network", bytes(stage.network_bytes));
+    if stage.network_bytes() > 0 {
+        more("network", bytes(stage.network_bytes()));
     }
     if stage.spilled_bytes > 0 {
         more("spilled", bytes(stage.spilled_bytes));

@@ -68,7 +68,9 @@ fn a_small_side_is_read_whole_by_tasks_that_scan_the_other() {
     assert_eq!((task.inputs[0].maps.len(), task.inputs[0].subpartitions.len()), (2, 8));
     let decision = world.decision("broadcast-join").unwrap();
     assert!(decision.outcome.contains("x1 is never written"), "{}", decision.outcome);
-    assert!(world.stage(1).name.contains("runs in s2"), "{}", world.stage(1).name);
+    assert_eq!(world.stage(1).runs_in, Some(StageId(2)));
+    let read: Vec<_> = world.stage(2).inputs.iter().map(|i| (i.producer, i.replicated)).collect();
+    assert_eq!(read, [(StageId(0), true)]);
     end(world);
 }
 
