@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help quickstart test lint duplicates bench bench-peers fuzz image compose-test clean prerequisites python
+.PHONY: help quickstart test lint duplicates bench bench-peers bench-ablation fuzz image compose-test clean prerequisites python
 
 # The benchmarks leave nothing in the source tree.
 export PYTHONDONTWRITEBYTECODE := 1
@@ -67,6 +67,9 @@ bench: prerequisites python ## TPC-H against in-process DataFusion in pairs, lat
 
 bench-peers: prerequisites python ## One pass of Sail, Spark, Flink, DuckDB and DataFusion over the same files (PEERS='--engines sail').
 	python3 integration-tests/bench/peers.py $(PEERS)
+
+bench-ablation: prerequisites python ## TPC-H with every run-time feature on against each one off (ABLATION='--sf 10 --rounds 3').
+	python3 integration-tests/bench/ablation.py $(ABLATION)
 
 fuzz: prerequisites ## Property tests with many more cases, random queries against one task (CASES=5000 SEEDS=100).
 	cargo build --profile bench --workspace --bin thalweg

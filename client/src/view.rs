@@ -149,6 +149,8 @@ pub struct Operator {
     pub output_rows: u64,
     pub elapsed_nanos: u64,
     pub spilled_bytes: u64,
+    /// Rows that runtime filters removed of a scan.
+    pub filtered_rows: u64,
 }
 
 /// One decision taken while the job ran.
@@ -290,6 +292,7 @@ impl From<v1::OperatorInfo> for Operator {
             output_rows: operator.output_rows,
             elapsed_nanos: operator.elapsed_nanos,
             spilled_bytes: operator.spilled_bytes,
+            filtered_rows: operator.filtered_rows,
         }
     }
 }

@@ -137,7 +137,7 @@ async fn job(State(rest): State<Rest>, Path(id): Path<String>) -> Result<Json<Va
             })).collect::<Vec<_>>(),
             "operators": stage.operators.iter().map(|o| json!({
                 "depth": o.depth, "name": o.name, "output_rows": o.output_rows, "elapsed_nanos": o.elapsed_nanos,
-                "spilled_bytes": o.spilled_bytes,
+                "spilled_bytes": o.spilled_bytes, "filtered_rows": o.filtered_rows,
             })).collect::<Vec<_>>(),
         })
     });

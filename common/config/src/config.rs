@@ -154,6 +154,7 @@ pub struct Table {
     pub broadcast_threshold: BroadcastThreshold,
     pub adaptive_broadcast: BroadcastStrategy,
     pub skewed_join: SkewedJoin,
+    pub runtime_filter: RuntimeFilter,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -163,6 +164,18 @@ pub struct SkewedJoin {
     pub factor: f64,
     /// Bytes that a skewed subpartition has more than.
     pub threshold: u64,
+}
+
+/// Whether a scan is filtered by the keys of a join in the same task.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RuntimeFilter {
+    pub enabled: bool,
+    /// Bytes of a build side at most.
+    pub max_build_data_size: u64,
+    /// Bytes that a scan reads at least.
+    pub min_probe_data_size: u64,
+    /// Share of the rows, 0 to 1, that a filter must remove.
+    pub min_filter_ratio: f64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -276,6 +289,12 @@ fn blank() -> Config {
             broadcast_threshold: BroadcastThreshold::Auto,
             adaptive_broadcast: BroadcastStrategy::None,
             skewed_join: SkewedJoin { strategy: SkewStrategy::None, factor: 1.0, threshold: 0 },
+            runtime_filter: RuntimeFilter {
+                enabled: false,
+                max_build_data_size: 0,
+                min_probe_data_size: 0,
+                min_filter_ratio: 0.0,
+            },
         },
         log: Log { format: LogFormat::Text, level: String::new() },
     }

@@ -56,6 +56,18 @@ pub struct ScanPlan {
     pub column_statistics: Vec<datafusion::common::ColumnStatistics>,
 }
 
+impl ScanPlan {
+    /// Bytes a scan of these columns (positions in the schema; `None` = all) is expected to read.
+    pub fn scanned_bytes(&self, projection: Option<&[usize]>) -> u64 {
+        match projection {
+            Some(columns) if !self.column_bytes.is_empty() => {
+                columns.iter().filter_map(|&i| self.column_bytes.get(i)).sum()
+            }
+            _ => self.bytes,
+        }
+    }
+}
+
 /// A split as the scheduler sees it: opaque but for its size.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SplitInfo {
@@ -74,4 +86,7 @@ pub struct ScanRequest {
     pub predicate: Option<Arc<dyn PhysicalExpr>>,
     /// No more rows than this are needed from this split.
     pub limit: Option<usize>,
+    /// Filters over the table's schema that hold for every row that is needed; a connector may apply them before it decodes
+    /// the other columns, or not at all.
+    pub row_filters: Vec<Arc<dyn PhysicalExpr>>,
 }

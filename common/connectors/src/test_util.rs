@@ -34,7 +34,7 @@ pub(crate) fn task_context(batch_size: usize) -> Arc<TaskContext> {
 
 /// All columns, no predicate, no limit.
 pub(crate) fn everything(schema: &SchemaRef) -> ScanRequest {
-    ScanRequest { projection: (0..schema.fields().len()).collect(), predicate: None, limit: None }
+    ScanRequest { projection: (0..schema.fields().len()).collect(), predicate: None, limit: None, row_filters: vec![] }
 }
 
 /// Sends the spec through its wire form, then reads one split to its end.

@@ -15,7 +15,7 @@ use prost::Message;
 use thalweg_connectors::{ScanRequest, ScanSpec};
 
 use crate::io::TaskIo;
-use crate::{ConcatExec, ExchangeInputExec, OnceExec, SourceExec};
+use crate::{ConcatExec, ExchangeInputExec, OnceExec, RuntimeFilterRule, SourceExec};
 
 /// Encodes [`SourceExec`], [`ExchangeInputExec`], [`OnceExec`] and [`ConcatExec`].
 #[derive(Debug, Default)]
@@ -74,6 +74,12 @@ struct SourceProto {
     predicate: Option<protobuf::PhysicalExprNode>,
     #[prost(uint64, optional, tag = "6")]
     limit: Option<u64>,
+    /// Least share of rows that a runtime filter must remove; without it the scan takes none.
+    #[prost(double, optional, tag = "7")]
+    runtime_filter_ratio: Option<f64>,
+    /// Bytes of a build side beyond which it makes no runtime filter.
+    #[prost(uint64, tag = "8")]
+    runtime_filter_build_bytes: u64,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -135,8 +141,12 @@ impl Codec {
             projection: node.projection.iter().map(|&i| i as usize).collect(),
             predicate,
             limit: node.limit.map(|l| l as usize),
+            row_filters: vec![],
         };
-        SourceExec::try_new(self.source_slot(node.slot), node.name, Arc::new(spec), request, 1)
+        let max_build_bytes = node.runtime_filter_build_bytes;
+        let rule = node.runtime_filter_ratio.map(|min_ratio| RuntimeFilterRule { min_ratio, max_build_bytes });
+        let source = SourceExec::try_new(self.source_slot(node.slot), node.name, Arc::new(spec), request, 1)?;
+        Ok(source.with_runtime_rule(rule))
     }
 
     fn encode_source(&self, source: &SourceExec) -> Result<Node> {
@@ -149,6 +159,8 @@ impl Codec {
             projection: request.projection.iter().map(|&i| i as u32).collect(),
             predicate: request.predicate.as_ref().map(|p| serialize_physical_expr(p, self)).transpose()?,
             limit: request.limit.map(|l| l as u64),
+            runtime_filter_ratio: source.runtime_rule().map(|rule| rule.min_ratio),
+            runtime_filter_build_bytes: source.runtime_rule().map_or(0, |rule| rule.max_build_bytes),
         }))
     }
 }

@@ -54,7 +54,9 @@ impl TaskEnvironment {
         io: TaskIo,
         batch_size: usize,
     ) -> Arc<TaskContext> {
-        let config = session_config(1, batch_size).with_extension(Arc::new(io));
+        let mut config = session_config(1, batch_size).with_extension(Arc::new(io));
+        // inside of one task nothing has to be waited for
+        config.options_mut().optimizer.enable_topk_dynamic_filter_pushdown = true;
         let runtime = RuntimeEnv { memory_pool: pool, ..self.runtime.clone() };
         Arc::new(TaskContext::new(
             Some(id.clone()),

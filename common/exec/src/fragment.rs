@@ -16,6 +16,7 @@ use prost::Message;
 use thalweg_graph::{Leaf, Part, parts_fit};
 
 use crate::codec::{Codec, InputLeaf};
+use crate::runtime_filter;
 
 const TOO_DEEP: &str = "an expression of this query, or one stage of it, has too many levels to be sent to a task: nest fewer calls in \
                         each other";
@@ -61,7 +62,9 @@ impl Fragment {
         for (number, part) in parts.iter().enumerate().skip(1).rev() {
             plans[number] = Some(Self::decode_part(part, &mut plans, context)?.plan);
         }
-        Self::decode_part(&parts[0], &mut plans, context)
+        let whole = Self::decode_part(&parts[0], &mut plans, context)?;
+        let plan = runtime_filter::push_down(whole.plan, context.session_config().options())?;
+        Ok(Self { plan, ..whole })
     }
 
     fn decode_part(part: &Part, plans: &mut [Option<Arc<dyn ExecutionPlan>>], context: &TaskContext) -> Result<Self> {

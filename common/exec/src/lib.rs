@@ -19,10 +19,14 @@ pub mod session;
 pub mod source;
 pub mod stable_hash;
 
+mod bloom;
 mod codec;
+mod key_filter;
+mod runtime_filter;
 
 pub use codec::Codec;
 pub use concat::ConcatExec;
 pub use exchange_input::ExchangeInputExec;
 pub use once::OnceExec;
+pub use runtime_filter::RuntimeFilterRule;
 pub use source::{SourceExec, SourceTable};

@@ -3,6 +3,8 @@
 use datafusion::physical_plan::{ExecutionPlan, displayable};
 use thalweg_graph::OperatorMetrics;
 
+use crate::source::FILTERED_ROWS;
+
 /// One entry per operator in pre-order. Counters an operator does not keep are 0.
 pub fn operator_metrics(plan: &dyn ExecutionPlan) -> Vec<OperatorMetrics> {
     let mut out = Vec::new();
@@ -21,6 +23,7 @@ fn collect(plan: &dyn ExecutionPlan, depth: u32, out: &mut Vec<OperatorMetrics>)
         output_rows: count(&|m| m.output_rows()),
         elapsed_nanos: count(&|m| m.elapsed_compute()),
         spilled_bytes: count(&|m| m.spilled_bytes()),
+        filtered_rows: count(&|m| m.sum_by_name(FILTERED_ROWS).map(|sum| sum.as_usize())),
     });
     for child in plan.children() {
         collect(child.as_ref(), depth + 1, out);

@@ -9,14 +9,19 @@ use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{ColumnStatistics, DFSchema, Statistics};
+use datafusion::config::ConfigOptions;
 use datafusion::datasource::TableType;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::utils::conjunction;
-use datafusion::logical_expr::{Expr, TableProviderFilterPushDown};
+use datafusion::logical_expr::{Expr, Operator, TableProviderFilterPushDown};
 use datafusion::physical_expr::EquivalenceProperties;
+use datafusion::physical_expr::expressions::BinaryExpr;
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, ReplaceChildrenOptions, SchedulingType};
-use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
+use datafusion::physical_plan::filter_pushdown::{
+    ChildPushdownResult, FilterPushdownPhase, FilterPushdownPropagation, PushedDown,
+};
+use datafusion::physical_plan::metrics::{BaselineMetrics, Count, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet};
 use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
@@ -26,6 +31,10 @@ use futures::{StreamExt, TryStreamExt, stream};
 use thalweg_connectors::{ScanPlan, ScanRequest, ScanSpec, TableSource, open_split};
 
 use crate::io::TaskIo;
+use crate::runtime_filter::{RuntimeFilter, RuntimeFilterRule};
+
+/// Counts the rows that runtime filters removed.
+pub(crate) const FILTERED_ROWS: &str = "runtime_filtered_rows";
 
 /// A table as the planner sees it: its schema, and its splits and statistics as enumerated when it was bound to a query.
 #[derive(Debug)]
@@ -45,12 +54,7 @@ impl SourceTable {
 
     /// Bytes a scan of these columns (positions in the schema; `None` = all) is expected to read.
     pub fn scanned_bytes(&self, projection: Option<&[usize]>) -> u64 {
-        match projection {
-            Some(columns) if !self.plan.column_bytes.is_empty() => {
-                columns.iter().filter_map(|&i| self.plan.column_bytes.get(i)).sum()
-            }
-            _ => self.plan.bytes,
-        }
+        self.plan.scanned_bytes(projection)
     }
 }
 
@@ -87,7 +91,7 @@ impl TableProvider for SourceTable {
         // a limit above an inexact filter must not cut the scan
         let limit = if predicate.is_none() { limit } else { None };
         let partitions = state.config().target_partitions();
-        let request = ScanRequest { projection, predicate, limit };
+        let request = ScanRequest { projection, predicate, limit, row_filters: vec![] };
         let exec = SourceExec::try_new(0, self.name.clone(), Arc::clone(&self.spec), request, partitions)?;
         Ok(Arc::new(exec.with_plan(Arc::clone(&self.plan))))
     }
@@ -100,6 +104,10 @@ pub struct SourceExec {
     name: String,
     spec: Arc<ScanSpec>,
     request: ScanRequest,
+    /// `None` takes no runtime filters.
+    runtime_rule: Option<RuntimeFilterRule>,
+    /// Only in a task.
+    runtime_filters: Vec<RuntimeFilter>,
     /// Only in the planner.
     plan: Option<Arc<ScanPlan>>,
     properties: Arc<PlanProperties>,
@@ -125,12 +133,36 @@ impl SourceExec {
         )
         .with_scheduling_type(SchedulingType::Cooperative);
         let metrics = ExecutionPlanMetricsSet::new();
-        Ok(Self { slot, name, spec, request, plan: None, properties: Arc::new(properties), metrics })
+        Ok(Self {
+            slot,
+            name,
+            spec,
+            request,
+            runtime_rule: None,
+            runtime_filters: vec![],
+            plan: None,
+            properties: Arc::new(properties),
+            metrics,
+        })
     }
 
     fn with_plan(mut self, plan: Arc<ScanPlan>) -> Self {
         self.plan = Some(plan);
         self
+    }
+
+    /// Lets the joins of a task filter the scan while it runs.
+    pub fn with_runtime_rule(mut self, rule: Option<RuntimeFilterRule>) -> Self {
+        self.runtime_rule = rule;
+        self
+    }
+
+    pub fn runtime_rule(&self) -> Option<RuntimeFilterRule> {
+        self.runtime_rule
+    }
+
+    pub(crate) fn runtime_filters(&self) -> &[RuntimeFilter] {
+        &self.runtime_filters
     }
 
     /// The same scan as source number `slot` of a single-partition plan.
@@ -159,6 +191,11 @@ impl SourceExec {
         self.plan.as_ref()
     }
 
+    /// Bytes that the scan is expected to read; only in a plan that has not been sent anywhere.
+    pub fn scanned_bytes(&self) -> Option<u64> {
+        self.plan.as_ref().map(|plan| plan.scanned_bytes(Some(&self.request.projection)))
+    }
+
     /// Never fewer bytes than the scan's output will take, before any filter; `None` when nothing is known.
     pub fn output_bytes_bound(&self) -> Option<u64> {
         let plan = self.plan.as_ref()?;
@@ -175,6 +212,18 @@ impl SourceExec {
             }
         });
         columns.sum()
+    }
+
+    /// What to ask of the next split, by what the runtime filters know now.
+    fn request_now(&self, filtered: &Count) -> ScanRequest {
+        let mut request = self.request.clone();
+        let Some(rule) = self.runtime_rule else { return request };
+        for filter in &self.runtime_filters {
+            let usable = filter.usable(rule, filtered);
+            request.predicate = request.predicate.into_iter().chain(usable.bounds).reduce(and);
+            request.row_filters.extend(usable.per_row);
+        }
+        request
     }
 
     fn statistics(&self) -> Statistics {
@@ -197,6 +246,9 @@ impl DisplayAs for SourceExec {
         write!(f, "SourceExec: source={}, table={}, columns=[{}]", self.slot, self.name, columns.join(", "))?;
         if let Some(predicate) = &self.request.predicate {
             write!(f, ", predicate={predicate}")?;
+        }
+        if !self.runtime_filters.is_empty() {
+            write!(f, ", runtime_filters={}", self.runtime_filters.len())?;
         }
         match self.request.limit {
             Some(limit) => write!(f, ", limit={limit}"),
@@ -222,7 +274,13 @@ impl ExecutionPlan for SourceExec {
         &self,
         f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
     ) -> Result<TreeNodeRecursion> {
-        self.request.predicate.as_ref().map_or(Ok(TreeNodeRecursion::Continue), f)
+        let filters = self.runtime_filters.iter().map(RuntimeFilter::expr);
+        for expr in self.request.predicate.iter().chain(filters) {
+            if f(expr)? == TreeNodeRecursion::Stop {
+                return Ok(TreeNodeRecursion::Stop);
+            }
+        }
+        Ok(TreeNodeRecursion::Continue)
     }
 
     fn replace_children(
@@ -239,13 +297,15 @@ impl ExecutionPlan for SourceExec {
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let io = TaskIo::of(&context)?;
-        let (slot, spec, request) = (self.slot, Arc::clone(&self.spec), self.request.clone());
+        let (slot, spec, source) = (self.slot, Arc::clone(&self.spec), self.clone());
         let metrics = BaselineMetrics::new(&self.metrics, partition);
+        let filtered = MetricBuilder::new(&self.metrics).counter(FILTERED_ROWS, partition);
         let opening = stream::try_unfold((), move |()| {
-            let (io, spec, request, context) =
-                (Arc::clone(&io), Arc::clone(&spec), request.clone(), Arc::clone(&context));
+            let (io, spec, context) = (Arc::clone(&io), Arc::clone(&spec), Arc::clone(&context));
+            let (source, filtered) = (source.clone(), filtered.clone());
             async move {
                 let Some(split) = io.splits.next(slot).await? else { return Ok(None) };
+                let request = source.request_now(&filtered);
                 let rows = open_split(&spec, &split, &request, &io.access, context)
                     .await
                     .map_err(|e| DataFusionError::External(Box::new(e)))?;
@@ -264,10 +324,35 @@ impl ExecutionPlan for SourceExec {
         Some(self.metrics.clone_inner())
     }
 
+    fn handle_child_pushdown_result(
+        &self,
+        phase: FilterPushdownPhase,
+        pushed: ChildPushdownResult,
+        _: &ConfigOptions,
+    ) -> Result<FilterPushdownPropagation<Arc<dyn ExecutionPlan>>> {
+        // none is promised to be applied
+        let answer =
+            FilterPushdownPropagation::with_parent_pushdown_result(vec![PushedDown::No; pushed.parent_filters.len()]);
+        // rows beyond a limit are not read, so that none before it may be left out
+        if phase != FilterPushdownPhase::Post || self.runtime_rule.is_none() || self.request.limit.is_some() {
+            return Ok(answer);
+        }
+        let table = self.spec.schema();
+        let given = pushed.parent_filters.iter();
+        let new = given.filter_map(|f| RuntimeFilter::new(&f.filter, &self.request.projection, &table));
+        let mut source = self.clone();
+        source.runtime_filters.extend(new);
+        Ok(answer.with_updated_node(Arc::new(source)))
+    }
+
     fn statistics_from_inputs(&self, _: &[Arc<Statistics>], args: &StatisticsArgs) -> Result<Arc<Statistics>> {
         Ok(Arc::new(match args.partition() {
             Some(_) => Statistics::new_unknown(&self.schema()),
             None => self.statistics(),
         }))
     }
+}
+
+fn and(left: Arc<dyn PhysicalExpr>, right: Arc<dyn PhysicalExpr>) -> Arc<dyn PhysicalExpr> {
+    Arc::new(BinaryExpr::new(left, Operator::And, right))
 }

@@ -44,4 +44,6 @@ pub struct OperatorMetrics {
     /// Time spent computing, nanoseconds.
     pub elapsed_nanos: u64,
     pub spilled_bytes: u64,
+    /// Rows that runtime filters removed of a scan.
+    pub filtered_rows: u64,
 }

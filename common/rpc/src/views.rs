@@ -170,6 +170,7 @@ fn operator_info(operator: &OperatorMetrics) -> v1::OperatorInfo {
         output_rows: operator.output_rows,
         elapsed_nanos: operator.elapsed_nanos,
         spilled_bytes: operator.spilled_bytes,
+        filtered_rows: operator.filtered_rows,
     }
 }
 

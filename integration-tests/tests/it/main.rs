@@ -13,6 +13,7 @@ mod kills;
 mod lifecycle;
 mod partial_loss;
 mod random_queries;
+mod runtime_filters;
 mod skewed_joins;
 mod tpch_local;
 mod tpch_processes;

@@ -130,6 +130,7 @@ fn add_operators(sums: &mut Vec<OperatorMetrics>, operators: &[OperatorMetrics])
                 sum.output_rows = sum.output_rows.saturating_add(operator.output_rows);
                 sum.elapsed_nanos = sum.elapsed_nanos.saturating_add(operator.elapsed_nanos);
                 sum.spilled_bytes = sum.spilled_bytes.saturating_add(operator.spilled_bytes);
+                sum.filtered_rows = sum.filtered_rows.saturating_add(operator.filtered_rows);
             }
             None => sums.push(operator.clone()),
         }

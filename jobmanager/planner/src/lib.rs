@@ -15,7 +15,7 @@ pub mod sql;
 mod stack;
 
 pub use error::PlanError;
-pub use session::{Outcome, PlannerOptions, Session};
+pub use session::{Outcome, PlannerOptions, RuntimeFilterOptions, Session};
 
 #[cfg(test)]
 mod tests;

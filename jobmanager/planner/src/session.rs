@@ -8,6 +8,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use thalweg_connectors::{AccessRules, TableDefinition, TableSource};
+use thalweg_exec::RuntimeFilterRule;
 
 use crate::catalog::{Catalog, DEFAULT_CATALOG, DEFAULT_DATABASE, Namespace, Object, ObjectId, Table, View};
 use crate::compile::{CompiledQuery, compile};
@@ -26,12 +27,22 @@ pub struct PlannerOptions {
     pub single_task_threshold: u64,
     /// Bytes of a join's side up to which it is broadcast; 0 turns it off.
     pub broadcast_threshold: u64,
+    /// `None`: scans take no runtime filters.
+    pub runtime_filters: Option<RuntimeFilterOptions>,
     /// Tasks per stage at most.
     pub max_parallelism: u32,
     /// `table.local-time-zone`: a name (`Europe/Berlin`) or an offset (`+02:00`).
     pub time_zone: String,
     /// Rows per batch.
     pub batch_size: usize,
+}
+
+/// Which scans take runtime filters, and which filters.
+#[derive(Debug, Clone, Copy)]
+pub struct RuntimeFilterOptions {
+    /// Uncompressed bytes that a scan reads at least.
+    pub min_probe_bytes: u64,
+    pub rule: RuntimeFilterRule,
 }
 
 /// What a statement came to.

@@ -150,7 +150,8 @@ function showStage(stage) {
   if (!stage) return;
   by("stage-title").textContent = `s${stage.stage} ${stage.name}`;
   by("operators").textContent = stage.operators.map((o) => `${"  ".repeat(o.depth)}${o.name}: ${rows(o.output_rows)}, `
-    + duration(Math.round(o.elapsed_nanos / 1e6)) + (o.spilled_bytes ? `, spilled ${bytes(o.spilled_bytes)}` : "")).join("\n");
+    + duration(Math.round(o.elapsed_nanos / 1e6)) + (o.filtered_rows ? `, ${rows(o.filtered_rows)} filtered` : "")
+    + (o.spilled_bytes ? `, spilled ${bytes(o.spilled_bytes)}` : "")).join("\n");
   by("attempts").tBodies[0].replaceChildren(...stage.attempts.map((a) => element("tr", {}, number(a.task), number(a.attempt),
     element("td", {}, a.task_manager), element("td", { class: a.state }, a.state), number(duration(a.duration_ms)),
     number(a.rows.toLocaleString("en")), number(bytes(a.bytes)), element("td", {}, a.cause))));

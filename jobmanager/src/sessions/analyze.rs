@@ -89,12 +89,15 @@ fn stage_lines(stage: &StageView, lines: &mut Vec<String>) {
     lines.push(facts);
     for operator in &stage.operators {
         let indent = "  ".repeat(operator.depth.min(100) as usize + 2);
-        let spilled = match operator.spilled_bytes {
-            0 => String::new(),
-            spilled => format!(", spilled {}", bytes(spilled)),
-        };
+        let mut more = String::new();
+        if operator.filtered_rows > 0 {
+            let _ = write!(more, ", {} filtered", operator.filtered_rows);
+        }
+        if operator.spilled_bytes > 0 {
+            let _ = write!(more, ", spilled {}", bytes(operator.spilled_bytes));
+        }
         let time = duration(Duration::from_nanos(operator.elapsed_nanos));
-        lines.push(format!("{indent}{}: {} rows, {time}{spilled}", operator.name, operator.output_rows));
+        lines.push(format!("{indent}{}: {} rows, {time}{more}", operator.name, operator.output_rows));
     }
 }
 

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use thalweg_config::{BroadcastStrategy, BroadcastThreshold, Config, Scheduler, SkewStrategy};
+use thalweg_config::{BroadcastStrategy, BroadcastThreshold, Config, RuntimeFilter, Scheduler, SkewStrategy};
 use thalweg_connectors::AccessRules;
 use thalweg_core::{BroadcastOptions, JobOptions, SkewOptions};
-use thalweg_planner::PlannerOptions;
+use thalweg_exec::RuntimeFilterRule;
+use thalweg_planner::{PlannerOptions, RuntimeFilterOptions};
 
 use crate::driver::{ClusterSize, Driver};
 
@@ -35,10 +36,16 @@ pub(super) fn planner_options(config: &Config, access: &AccessRules, cluster: Cl
             BroadcastStrategy::RuntimeOnly => 0,
             BroadcastStrategy::Auto | BroadcastStrategy::None => limit,
         },
+        runtime_filters: runtime_filters(&config.table.runtime_filter),
         max_parallelism: config.execution.auto_parallelism.max.max(parallelism),
         time_zone: config.table.local_time_zone.clone(),
         batch_size: BATCH_SIZE,
     }
+}
+
+fn runtime_filters(config: &RuntimeFilter) -> Option<RuntimeFilterOptions> {
+    let rule = RuntimeFilterRule { min_ratio: config.min_filter_ratio, max_build_bytes: config.max_build_data_size };
+    config.enabled.then_some(RuntimeFilterOptions { min_probe_bytes: config.min_probe_data_size, rule })
 }
 
 pub(super) fn job_options(config: &Config, cluster: ClusterSize) -> JobOptions {

@@ -278,6 +278,39 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     )
     .session()
     .field(field!(table.skewed_join.threshold)),
+    opt(
+        "table.optimizer.runtime-filter.enabled",
+        Kind::Bool,
+        Text("true"),
+        "Whether a scan leaves out rows whose keys are not among those that a join of the same task has read of its other side, or \
+         that cannot get into a top-n any more, before it decodes their other columns.",
+    )
+    .session()
+    .field(field!(table.runtime_filter.enabled)),
+    opt(
+        "table.optimizer.runtime-filter.max-build-data-size",
+        Kind::Memory { min: 0 },
+        Text("150 mb"),
+        "Raw Arrow bytes that a task reads of a join's build side, above which it makes no filter of it.",
+    )
+    .session()
+    .field(field!(table.runtime_filter.max_build_data_size)),
+    opt(
+        "table.optimizer.runtime-filter.min-probe-data-size",
+        Kind::Memory { min: 0 },
+        Text("64 mb"),
+        "Uncompressed bytes of the columns a scan reads, below which it is not filtered.",
+    )
+    .session()
+    .field(field!(table.runtime_filter.min_probe_data_size)),
+    opt(
+        "table.optimizer.runtime-filter.min-filter-ratio",
+        Kind::Float { min: 0.0, max: 1.0 },
+        Text("0.5"),
+        "Share of the rows a filter must remove; one that removes less of a sample is not applied to the rows that follow.",
+    )
+    .session()
+    .field(field!(table.runtime_filter.min_filter_ratio)),
     // ---- safety ----
     opt(
         "security.token",

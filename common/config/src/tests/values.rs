@@ -149,6 +149,7 @@ fn other_value(kind: Kind) -> &'static str {
         Kind::Bool => "true",
         Kind::Int { .. } => "7",
         Kind::Fraction => "0.25",
+        Kind::Float { max: 1.0, .. } => "0.25",
         Kind::Float { .. } => "1.5",
         Kind::Duration { .. } => "7 s",
         Kind::Memory { .. } => "900 mb",

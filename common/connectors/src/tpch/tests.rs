@@ -54,7 +54,7 @@ async fn splits_of_a_scan_are_the_table() {
     let plan = orders.plan_scan().await.unwrap();
     assert_eq!((plan.splits.len(), plan.rows), (3, Some(750_000)));
     assert_eq!(plan.splits.iter().map(|split| split.rows.unwrap()).sum::<u64>(), 750_000);
-    let request = ScanRequest { projection: vec![4, 0], predicate: None, limit: None };
+    let request = ScanRequest { projection: vec![4, 0], predicate: None, limit: None, row_filters: vec![] };
     let read = concat(&read_table(&orders, &request, &AccessRules::default()).await.unwrap());
     let expected = concat(&whole(Table::Orders, 0.5)).project(&[4, 0]).unwrap();
     assert_eq!(read, expected);
@@ -93,15 +93,15 @@ async fn projection_limit_and_declared_columns() {
     assert_eq!(supplier.scan_spec().schema(), supplier.schema());
     assert_eq!(supplier.schema().fields().len(), 2);
     let split = supplier.plan_scan().await.unwrap().splits.remove(0).payload;
-    let request = ScanRequest { projection: vec![1], predicate: None, limit: Some(10) };
+    let request = ScanRequest { projection: vec![1], predicate: None, limit: Some(10), row_filters: vec![] };
     let batches = read_split(&supplier.scan_spec(), &split, &request, &rules, 4).await.unwrap();
     assert_eq!(batches.iter().map(RecordBatch::num_rows).collect::<Vec<_>>(), [4, 4, 2]);
     let keys = concat(&batches);
     assert_eq!(keys.column(0).as_primitive::<Int64Type>().values()[..], [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
-    let request = ScanRequest { projection: vec![], predicate: None, limit: None };
+    let request = ScanRequest { projection: vec![], predicate: None, limit: None, row_filters: vec![] };
     let batches = read_split(&supplier.scan_spec(), &split, &request, &rules, 64).await.unwrap();
     assert_eq!((count_rows(&batches), batches[0].num_columns()), (100, 0));
-    let request = ScanRequest { projection: vec![0], predicate: None, limit: Some(0) };
+    let request = ScanRequest { projection: vec![0], predicate: None, limit: Some(0), row_filters: vec![] };
     assert!(read_split(&supplier.scan_spec(), &split, &request, &rules, 64).await.unwrap().is_empty());
 }
 

@@ -55,15 +55,15 @@ async fn projection_limit_and_batch_size_hold() {
     let spec = table.scan_spec();
     assert_eq!(spec.schema(), columns());
     let rules = AccessRules::default();
-    let request = ScanRequest { projection: vec![1, 0], predicate: None, limit: Some(7) };
+    let request = ScanRequest { projection: vec![1, 0], predicate: None, limit: Some(7), row_filters: vec![] };
     let batches = read_split(&spec, b"", &request, &rules, 4).await.unwrap();
     assert_eq!(batches.iter().map(RecordBatch::num_rows).collect::<Vec<_>>(), [4, 3]);
     assert_eq!(batches[0].schema().fields().iter().map(|f| f.name().as_str()).collect::<Vec<_>>(), ["name", "id"]);
     assert_eq!(concat(&batches).column(0).as_string::<i32>().value(6), "n6");
-    let request = ScanRequest { projection: vec![], predicate: None, limit: None };
+    let request = ScanRequest { projection: vec![], predicate: None, limit: None, row_filters: vec![] };
     let batches = read_split(&spec, b"", &request, &rules, 4).await.unwrap();
     assert_eq!((count_rows(&batches), batches[0].num_columns()), (10, 0));
-    let request = ScanRequest { projection: vec![8], predicate: None, limit: None };
+    let request = ScanRequest { projection: vec![8], predicate: None, limit: None, row_filters: vec![] };
     let error = read_split(&spec, b"", &request, &rules, 4).await.unwrap_err();
     assert!(error.to_string().contains("#8"), "{error}");
 }

@@ -63,6 +63,7 @@ pub(super) fn stats_out(stats: OutputStats) -> v1::OutputStatistics {
         output_rows: o.output_rows,
         elapsed_nanos: o.elapsed_nanos,
         spilled_bytes: o.spilled_bytes,
+        filtered_rows: o.filtered_rows,
     });
     v1::OutputStatistics {
         rows: stats.rows,
@@ -98,6 +99,7 @@ pub(super) fn stats_in(stats: Option<v1::OutputStatistics>) -> Result<OutputStat
             output_rows: o.output_rows,
             elapsed_nanos: o.elapsed_nanos,
             spilled_bytes: o.spilled_bytes,
+            filtered_rows: o.filtered_rows,
         })
     });
     Ok(OutputStats {

@@ -33,6 +33,7 @@ use thalweg_types::{ExchangeId, StageId};
 use super::broadcast::build_side_may_be_replicated;
 use super::divisible::{self, Sides};
 use super::{classify, describe};
+use crate::RuntimeFilterOptions;
 
 /// The template, and each stage's operators for people.
 pub struct Cut {
@@ -41,8 +42,14 @@ pub struct Cut {
 }
 
 /// Cuts `plan`; with `single_task` it was planned for one partition and becomes one stage.
-pub fn cut(plan: &Arc<dyn ExecutionPlan>, single_task: bool, subpartitions: u32) -> Result<Cut> {
-    let mut cutter = Cutter { stages: vec![], exchanges: vec![], plans: vec![], subpartitions, single_task };
+pub fn cut(
+    plan: &Arc<dyn ExecutionPlan>,
+    single_task: bool,
+    subpartitions: u32,
+    runtime_filters: Option<RuntimeFilterOptions>,
+) -> Result<Cut> {
+    let mut cutter =
+        Cutter { stages: vec![], exchanges: vec![], plans: vec![], subpartitions, single_task, runtime_filters };
     let mut draft = Draft::default();
     let root = cutter.build(plan, &mut draft)?;
     draft.single |= single_task || is_single(plan);
@@ -57,6 +64,7 @@ struct Cutter {
     plans: Vec<Arc<dyn ExecutionPlan>>,
     subpartitions: u32,
     single_task: bool,
+    runtime_filters: Option<RuntimeFilterOptions>,
 }
 
 /// A stage whose operators are being collected.
@@ -133,7 +141,9 @@ impl Cutter {
         let splits = plan.splits.iter().map(|s| Split { bytes: s.bytes, payload: Arc::from(s.payload.as_slice()) });
         let slot = draft.sources.len();
         draft.sources.push(Source { name: source.table().to_owned(), splits: splits.collect() });
-        Ok(Arc::new(source.for_task(slot)?))
+        let large = |options: &RuntimeFilterOptions| source.scanned_bytes() >= Some(options.min_probe_bytes);
+        let rule = self.runtime_filters.filter(large).map(|options| options.rule);
+        Ok(Arc::new(source.for_task(slot)?.with_runtime_rule(rule)))
     }
 
     /// A leaf that is no table: one task produces it.

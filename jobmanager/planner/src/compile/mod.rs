@@ -50,7 +50,7 @@ pub async fn compile(
     let single_task = small || facts.recursive;
     let physical = physical_plan(state, &optimized, options, single_task).await?;
     let schema = physical.schema();
-    let cut = cut::cut(&physical, single_task, subpartitions(options.max_parallelism))?;
+    let cut = cut::cut(&physical, single_task, subpartitions(options.max_parallelism), options.runtime_filters)?;
     cut.template.validate().map_err(PlanError::InvalidTemplate)?;
     let reason = match (single_task, facts.recursive) {
         (true, true) => "one task: a recursive query".to_owned(),

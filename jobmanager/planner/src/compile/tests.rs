@@ -17,6 +17,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::{TryStreamExt, stream};
 use thalweg_connectors::AccessRules;
+use thalweg_exec::RuntimeFilterRule;
 use thalweg_exec::environment::TaskEnvironment;
 use thalweg_exec::fragment::Fragment;
 use thalweg_exec::io::{TaskInputs, TaskIo, TaskSplits};
@@ -26,7 +27,7 @@ use thalweg_types::Fault;
 
 use super::CompiledQuery;
 use crate::sql::parse_statement;
-use crate::{Outcome, PlannerOptions, Session};
+use crate::{Outcome, PlannerOptions, RuntimeFilterOptions, Session};
 
 /// `[map][subpartition]` of one exchange.
 type Maps = Vec<Vec<Vec<RecordBatch>>>;
@@ -130,6 +131,10 @@ fn options(single_task_threshold: u64, broadcast_threshold: u64) -> PlannerOptio
         access: AccessRules { allowed_roots: vec![] },
         single_task_threshold,
         broadcast_threshold,
+        runtime_filters: Some(RuntimeFilterOptions {
+            min_probe_bytes: 0,
+            rule: RuntimeFilterRule { min_ratio: 0.0, max_build_bytes: 1 << 30 },
+        }),
         max_parallelism: 8,
         time_zone: "UTC".into(),
         batch_size: 512,

@@ -23,6 +23,7 @@ fn options() -> PlannerOptions {
         access: AccessRules { allowed_roots: Vec::new() },
         single_task_threshold: 0,
         broadcast_threshold: 0,
+        runtime_filters: None,
         max_parallelism: 4,
         time_zone: "UTC".to_string(),
         batch_size: 8192,

@@ -1,7 +1,7 @@
 //! Reading the row groups of a split.
 //!
 //! The file is opened once and stays open, so what was checked is what is read; its footer comes from the cache. Row groups and
-//! pages that the predicate excludes are skipped, rows are not filtered.
+//! pages that the predicate excludes are skipped; rows are filtered only by row filters.
 
 use std::fs::File;
 use std::io;
@@ -74,8 +74,13 @@ pub(super) fn scan(
     let mut access = ParquetAccessPlan::new_none(groups);
     (split.start..split.end).for_each(|group| access.scan(group));
     let mut source = ParquetSource::new(Arc::clone(schema)).with_parquet_file_reader_factory(Arc::new(file));
-    if let Some(predicate) = request.predicate.as_ref().and_then(|predicate| prunable(predicate, schema)) {
-        source = source.with_predicate(predicate);
+    let pruning = request.predicate.as_ref().and_then(|predicate| prunable(predicate, schema));
+    let predicates: Vec<_> = pruning.into_iter().chain(request.row_filters.iter().cloned()).collect();
+    if !predicates.is_empty() {
+        // with row filters all of them select rows, those over small columns first, before the other columns are decoded
+        let per_row = !request.row_filters.is_empty();
+        source =
+            source.with_predicate(conjunction(predicates)).with_pushdown_filters(per_row).with_reorder_filters(per_row);
     }
     let name = split.file.path.to_string_lossy();
     let part = PartitionedFile::new(name, split.file.size).with_extension(access);

@@ -109,12 +109,12 @@ async fn projection_limit_and_splits() {
     let plan = table.plan_scan().await.unwrap();
     assert_eq!((plan.splits.len(), plan.rows, plan.splits[2].bytes), (3, None, 0));
     let spec = table.scan_spec();
-    let request = ScanRequest { projection: vec![1, 0], predicate: None, limit: Some(50) };
+    let request = ScanRequest { projection: vec![1, 0], predicate: None, limit: Some(50), row_filters: vec![] };
     let batches = read_split(&spec, &plan.splits[1].payload, &request, &rules, 20).await.unwrap();
     assert_eq!(batches.iter().map(RecordBatch::num_rows).collect::<Vec<_>>(), [20, 20, 10]);
     let names: Vec<_> = batches[0].schema().fields().iter().map(|field| field.name().clone()).collect();
     assert_eq!((names.join(","), concat(&batches).num_rows()), ("name,id".to_owned(), 50));
-    let request = ScanRequest { projection: vec![], predicate: None, limit: None };
+    let request = ScanRequest { projection: vec![], predicate: None, limit: None, row_filters: vec![] };
     let batches = read_split(&spec, &plan.splits[0].payload, &request, &rules, 20).await.unwrap();
     assert_eq!((count_rows(&batches), batches[0].num_columns()), (100, 0));
     let batches = read_split(&spec, &plan.splits[2].payload, &everything(&columns()), &rules, 20).await.unwrap();

@@ -195,7 +195,7 @@ async fn files_without_rows_or_row_groups() {
 }
 
 fn request(projection: &[usize]) -> ScanRequest {
-    ScanRequest { projection: projection.to_vec(), predicate: None, limit: None }
+    ScanRequest { projection: projection.to_vec(), predicate: None, limit: None, row_filters: vec![] }
 }
 
 #[tokio::test]

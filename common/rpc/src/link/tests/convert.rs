@@ -49,9 +49,10 @@ fn payload() -> impl Strategy<Value = Bytes> {
 }
 
 prop_compose! {
-    fn operator()(depth: u32, name in ".{0,40}", output_rows: u64, elapsed_nanos: u64, spilled_bytes: u64)
-        -> OperatorMetrics {
-        OperatorMetrics { depth, name, output_rows, elapsed_nanos, spilled_bytes }
+    fn operator()(
+        depth: u32, name in ".{0,40}", output_rows: u64, elapsed_nanos: u64, spilled_bytes: u64, filtered_rows: u64,
+    ) -> OperatorMetrics {
+        OperatorMetrics { depth, name, output_rows, elapsed_nanos, spilled_bytes, filtered_rows }
     }
 }
 
