@@ -154,6 +154,7 @@ pub struct Table {
     pub broadcast_threshold: BroadcastThreshold,
     pub adaptive_broadcast: BroadcastStrategy,
     pub skewed_join: SkewedJoin,
+    pub join_order: JoinOrder,
     pub runtime_filter: RuntimeFilter,
 }
 
@@ -164,6 +165,14 @@ pub struct SkewedJoin {
     pub factor: f64,
     /// Bytes that a skewed subpartition has more than.
     pub threshold: u64,
+}
+
+/// Whether joins are put into an order of the planner's choice.
+#[derive(Debug, Clone, PartialEq)]
+pub struct JoinOrder {
+    pub enabled: bool,
+    /// Relations up to which every tree is considered.
+    pub bushy_threshold: u32,
 }
 
 /// Whether a scan is filtered by the keys of a join in the same task.
@@ -289,6 +298,7 @@ fn blank() -> Config {
             broadcast_threshold: BroadcastThreshold::Auto,
             adaptive_broadcast: BroadcastStrategy::None,
             skewed_join: SkewedJoin { strategy: SkewStrategy::None, factor: 1.0, threshold: 0 },
+            join_order: JoinOrder { enabled: false, bushy_threshold: 0 },
             runtime_filter: RuntimeFilter {
                 enabled: false,
                 max_build_data_size: 0,

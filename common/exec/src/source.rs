@@ -56,6 +56,16 @@ impl SourceTable {
     pub fn scanned_bytes(&self, projection: Option<&[usize]>) -> u64 {
         self.plan.scanned_bytes(projection)
     }
+
+    /// Rows of the table, if they are known exactly.
+    pub fn rows(&self) -> Option<u64> {
+        self.plan.rows
+    }
+
+    /// What is known of the column at a position in the schema.
+    pub fn column_statistics(&self, column: usize) -> Option<&ColumnStatistics> {
+        self.plan.column_statistics.get(column)
+    }
 }
 
 #[async_trait]

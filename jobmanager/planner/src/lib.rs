@@ -10,11 +10,13 @@ mod describe;
 mod error;
 pub mod functions;
 mod logical;
+mod order;
 pub mod session;
 pub mod sql;
 mod stack;
 
 pub use error::PlanError;
+pub use order::JoinOrderOptions;
 pub use session::{Outcome, PlannerOptions, RuntimeFilterOptions, Session};
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ use crate::compile::{CompiledQuery, compile};
 use crate::describe;
 use crate::error::PlanError;
 use crate::logical::{QueryPlanner, States, view_plan};
+use crate::order::JoinOrderOptions;
 use crate::sql::{CreateTable, CreateView, Name, ParsedQuery, Statement};
 use crate::stack::OnDeepStack;
 
@@ -27,6 +28,8 @@ pub struct PlannerOptions {
     pub single_task_threshold: u64,
     /// Bytes of a join's side up to which it is broadcast; 0 turns it off.
     pub broadcast_threshold: u64,
+    /// `None`: joins stay in the order they are written in.
+    pub join_order: Option<JoinOrderOptions>,
     /// `None`: scans take no runtime filters.
     pub runtime_filters: Option<RuntimeFilterOptions>,
     /// Tasks per stage at most.

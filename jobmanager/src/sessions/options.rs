@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use thalweg_config::{BroadcastStrategy, BroadcastThreshold, Config, RuntimeFilter, Scheduler, SkewStrategy};
+use thalweg_config::{BroadcastStrategy, BroadcastThreshold, Config, RuntimeFilter, Scheduler, SkewStrategy, Table};
 use thalweg_connectors::AccessRules;
 use thalweg_core::{BroadcastOptions, JobOptions, SkewOptions};
 use thalweg_exec::RuntimeFilterRule;
-use thalweg_planner::{PlannerOptions, RuntimeFilterOptions};
+use thalweg_planner::{JoinOrderOptions, PlannerOptions, RuntimeFilterOptions};
 
 use crate::driver::{ClusterSize, Driver};
 
@@ -36,11 +36,18 @@ pub(super) fn planner_options(config: &Config, access: &AccessRules, cluster: Cl
             BroadcastStrategy::RuntimeOnly => 0,
             BroadcastStrategy::Auto | BroadcastStrategy::None => limit,
         },
+        join_order: join_order(&config.table, limit),
         runtime_filters: runtime_filters(&config.table.runtime_filter),
         max_parallelism: config.execution.auto_parallelism.max.max(parallelism),
         time_zone: config.table.local_time_zone.clone(),
         batch_size: BATCH_SIZE,
     }
+}
+
+/// Sides are expected to be broadcast by their size on disk or, later, by what is measured, unless neither may be.
+fn join_order(config: &Table, broadcast_bytes: u64) -> Option<JoinOrderOptions> {
+    let bushy_threshold = config.join_order.bushy_threshold as usize;
+    config.join_order.enabled.then_some(JoinOrderOptions { bushy_threshold, broadcast_bytes })
 }
 
 fn runtime_filters(config: &RuntimeFilter) -> Option<RuntimeFilterOptions> {

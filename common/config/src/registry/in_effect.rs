@@ -279,6 +279,24 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     .session()
     .field(field!(table.skewed_join.threshold)),
     opt(
+        "table.optimizer.join-reorder-enabled",
+        Kind::Bool,
+        Text("false"),
+        "Whether inner, semi and anti joins run in the order that is expected to be the cheapest, by what files say of their \
+         rows and values, instead of the order they are written in.",
+    )
+    .session()
+    .field(field!(table.join_order.enabled)),
+    opt(
+        "table.optimizer.bushy-join-reorder-threshold",
+        Kind::Int { min: 0, max: 64 },
+        Text("12"),
+        "Relations up to which every order without a cross product is considered; more are joined greedily, the smallest result \
+         first.",
+    )
+    .session()
+    .field(field!(table.join_order.bushy_threshold)),
+    opt(
         "table.optimizer.runtime-filter.enabled",
         Kind::Bool,
         Text("true"),

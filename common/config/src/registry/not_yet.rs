@@ -130,8 +130,6 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     j("slow-task-detector.execution-time.baseline-multiplier", FACTOR, Text("1.5"), "How much longer than the median is slow."),
     // ---- SQL: planner ----
     j("table.optimizer.multiple-input-enabled", BOOL, Text("true"), "Fuse operators with several inputs."),
-    j("table.optimizer.join-reorder-enabled", BOOL, Text("true"), "Reorder joins."),
-    j("table.optimizer.bushy-join-reorder-threshold", COUNT, Text("12"), "Relations up to which bushy trees are tried."),
     j("table.optimizer.dynamic-filtering.enabled", BOOL, Text("true"), "Filter a scan by the other side of its join."),
     j("table.optimizer.agg-phase-strategy", Kind::Enum(&["AUTO", "TWO_PHASE", "ONE_PHASE"]), Text("AUTO"), "Whether aggregates run in two phases."),
     j("table.optimizer.distinct-agg.split.enabled", BOOL, Text("false"), "Split distinct aggregates by bucket."),

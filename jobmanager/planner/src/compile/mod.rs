@@ -1,6 +1,6 @@
 //! From a logical plan to a plan template: physical planning by the library, then the cut into stages.
 //!
-//! Decides whether a query is small enough for one task, which joins broadcast a side that is small by its size on disk, and
+//! Decides the order of joins ([`crate::order`]), whether a query is small enough for one task, which joins broadcast a side that is small by its size on disk, and
 //! where exchanges stand. Does not decide any parallelism: that is the scheduler's, from measured bytes.
 
 mod broadcast;
@@ -17,11 +17,14 @@ use datafusion::datasource::source_as_provider;
 use datafusion::execution::context::SessionState;
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::logical_expr::LogicalPlan;
+use datafusion::optimizer::Optimizer;
+use datafusion::optimizer::optimize_projections::OptimizeProjections;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::displayable;
 use thalweg_exec::SourceTable;
 use thalweg_graph::PlanTemplate;
 
+use crate::order::{Ordered, order_joins};
 use crate::{PlanError, PlannerOptions};
 
 /// A query ready to be submitted.
@@ -44,7 +47,7 @@ pub async fn compile(
     plan: &LogicalPlan,
     options: &PlannerOptions,
 ) -> Result<CompiledQuery, PlanError> {
-    let optimized = state.optimize(plan)?;
+    let Ordered { plan: optimized, changes } = optimize(state, plan, options)?;
     let facts = QueryFacts::of(&optimized)?;
     let small = options.single_task_threshold > 0 && facts.scanned_bytes < options.single_task_threshold;
     let single_task = small || facts.recursive;
@@ -60,8 +63,22 @@ pub async fn compile(
         ),
         (false, _) => format!("{} stages, {} bytes to scan", cut.template.stages.len(), facts.scanned_bytes),
     };
-    let explain = explain(&reason, &cut);
+    let heading: Vec<String> = std::iter::once(reason).chain(changes).collect();
+    let explain = explain(&heading.join("\n"), &cut);
     Ok(CompiledQuery { template: cut.template, schema, statement: String::new(), explain })
+}
+
+/// The plan after the library's rules, its joins in the order that is expected to be the cheapest.
+fn optimize(state: &SessionState, plan: &LogicalPlan, options: &PlannerOptions) -> Result<Ordered, PlanError> {
+    let plan = state.optimize(plan)?;
+    let Some(join_order) = &options.join_order else { return Ok(Ordered { plan, changes: vec![] }) };
+    let mut ordered = order_joins(plan, join_order)?;
+    if !ordered.changes.is_empty() {
+        // columns are dropped where the new order has no use for them any more
+        let narrow = Optimizer::with_rules(vec![Arc::new(OptimizeProjections::new())]);
+        ordered.plan = narrow.optimize(ordered.plan, state, |_, _| {})?;
+    }
+    Ok(ordered)
 }
 
 /// Subpartitions of a hash exchange: eight for every consumer there may be, within what scattering can afford
@@ -118,8 +135,8 @@ async fn physical_plan(
     Ok(state.query_planner().create_physical_plan(plan, &state).await?)
 }
 
-fn explain(reason: &str, cut: &cut::Cut) -> String {
-    let mut text = format!("{reason}\n");
+fn explain(heading: &str, cut: &cut::Cut) -> String {
+    let mut text = format!("{heading}\n");
     for (stage, line) in cut.plans.iter().zip(cut.template.to_string().lines()) {
         text.push_str(line);
         text.push('\n');

@@ -27,7 +27,7 @@ use thalweg_types::Fault;
 
 use super::CompiledQuery;
 use crate::sql::parse_statement;
-use crate::{Outcome, PlannerOptions, RuntimeFilterOptions, Session};
+use crate::{JoinOrderOptions, Outcome, PlannerOptions, RuntimeFilterOptions, Session};
 
 /// `[map][subpartition]` of one exchange.
 type Maps = Vec<Vec<Vec<RecordBatch>>>;
@@ -131,6 +131,7 @@ fn options(single_task_threshold: u64, broadcast_threshold: u64) -> PlannerOptio
         access: AccessRules { allowed_roots: vec![] },
         single_task_threshold,
         broadcast_threshold,
+        join_order: Some(JoinOrderOptions { bushy_threshold: 12, broadcast_bytes: broadcast_threshold }),
         runtime_filters: Some(RuntimeFilterOptions {
             min_probe_bytes: 0,
             rule: RuntimeFilterRule { min_ratio: 0.0, max_build_bytes: 1 << 30 },

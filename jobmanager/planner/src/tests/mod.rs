@@ -18,11 +18,12 @@ use crate::sql::{Statement, parse_statement, split_script};
 use crate::stack::OnDeepStack;
 use crate::{Outcome, PlannerOptions, Session};
 
-fn options() -> PlannerOptions {
+pub(crate) fn options() -> PlannerOptions {
     PlannerOptions {
         access: AccessRules { allowed_roots: Vec::new() },
         single_task_threshold: 0,
         broadcast_threshold: 0,
+        join_order: None,
         runtime_filters: None,
         max_parallelism: 4,
         time_zone: "UTC".to_string(),
