@@ -320,22 +320,25 @@ fn label(plan: &LogicalPlan) -> String {
 struct Columns(HashMap<Column, (usize, usize)>);
 
 impl Columns {
-    /// `None` when two relations have columns that cannot be told apart by name.
+    /// `None` when two relations have columns that the library may take for each other, or when a column that leaves the region is
+    /// none of theirs.
     fn of(region: &Region) -> Option<Self> {
-        let mut columns = HashMap::new();
-        let mut names: HashMap<String, (usize, bool)> = HashMap::new();
+        let mut columns = Columns(HashMap::new());
+        let mut names: HashMap<String, Vec<(usize, Option<TableReference>)>> = HashMap::new();
         for (relation, node) in region.relations.iter().enumerate() {
             for (at, column) in node.plan.schema().columns().into_iter().enumerate() {
-                let bare = column.relation.is_none();
-                let seen = names.entry(column.name.clone()).or_insert((relation, bare));
-                let ambiguous = seen.0 != relation && (seen.1 || bare);
-                seen.1 |= bare;
-                if ambiguous || columns.insert(column, (relation, at)).is_some() {
+                let qualifier = column.relation.clone();
+                let namesakes = names.entry(column.name.clone()).or_default();
+                if namesakes.iter().any(|(other, known)| *other != relation && confusable(known, &qualifier)) {
+                    return None;
+                }
+                namesakes.push((relation, qualifier));
+                if columns.0.insert(column, (relation, at)).is_some() {
                     return None;
                 }
             }
         }
-        Some(Columns(columns))
+        region.output.iter().all(|column| columns.find(column).is_some()).then_some(columns)
     }
 
     fn find(&self, column: &Column) -> Option<(usize, usize)> {
@@ -348,5 +351,13 @@ impl Columns {
             set |= 1 << self.find(column)?.0;
         }
         Some(set)
+    }
+}
+
+/// A name without its qualifier may be any, and `schema.t` may be `t`.
+fn confusable(a: &Option<TableReference>, b: &Option<TableReference>) -> bool {
+    match (a, b) {
+        (Some(a), Some(b)) => a.resolved_eq(b) || b.resolved_eq(a),
+        _ => true,
     }
 }

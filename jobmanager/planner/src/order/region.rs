@@ -53,12 +53,15 @@ pub(super) struct Region {
     /// All of them hold for every row that leaves the region.
     pub(super) conjuncts: Vec<Expr>,
     pub(super) written: Tree,
+    /// What leaves the region.
+    pub(super) output: Vec<Column>,
 }
 
 impl Region {
     /// Takes a member node apart.
     pub(super) fn of(plan: &LogicalPlan) -> Self {
-        let mut region = Region { relations: vec![], conjuncts: vec![], written: Tree::Relation(0) };
+        let output = plan.schema().columns();
+        let mut region = Region { relations: vec![], conjuncts: vec![], written: Tree::Relation(0), output };
         region.written = region.flatten(plan);
         region
     }

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use super::cost::{CostModel, Costed};
 use super::graph::{Graph, Set};
 
-/// Sets that are looked at before the search becomes greedy: a tenth of a second.
+/// Sets and joins that are looked at before the search becomes greedy: a tenth of a second.
 const MAX_STEPS: usize = 50_000;
 
 pub(super) fn best(graph: &Graph, costs: &CostModel, bushy_threshold: usize) -> Option<Costed> {
@@ -128,6 +128,7 @@ impl Search<'_> {
     fn pair(&mut self, left: Set, right: Set) {
         let (Some(l), Some(r)) = (self.best.get(&left), self.best.get(&right)) else { return };
         let joined: Vec<Costed> = l.joined(r, self.costs).collect();
+        self.steps += joined.len();
         self.best.entry(left | right).or_default().extend(joined);
     }
 }
