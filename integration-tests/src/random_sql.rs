@@ -71,6 +71,7 @@ mod tests {
             "OVER (",
             "LIMIT",
             "HAVING",
+            "small e",
         ] {
             assert!(all.contains(word), "no query has {word}");
         }

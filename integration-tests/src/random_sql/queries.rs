@@ -7,13 +7,14 @@ const KEYS: [&str; 3] = ["k", "s", "t"];
 
 /// A query over the tables of [`super::inputs`]; its rows are a bag unless it says ORDER BY.
 pub fn query(dice: &mut Dice) -> String {
-    match dice.below(8) {
+    match dice.below(10) {
         0..3 => aggregate(dice),
         3 => distinct(dice),
         4 => set_operation(dice),
         5 => window(dice),
         6 => top(dice),
-        _ => rows(dice),
+        7 => rows(dice),
+        _ => several(dice),
     }
 }
 
@@ -109,4 +110,30 @@ fn rows(dice: &mut Dice) -> String {
     let (from, joined) = from(dice);
     let other = if joined { ", b.id AS other, b.s AS text" } else { "" };
     format!("SELECT a.id, a.k, a.d{other} FROM {from}{}", filter(dice))
+}
+
+/// Three or four tables joined in whatever order, so that there is a better one.
+fn several(dice: &mut Dice) -> String {
+    let mut tables = vec!["big a", "small b", "few c"];
+    let mut conditions = vec![
+        dice.pick(&["a.id = b.id", "a.k + 0 = b.k AND a.id = b.id", "a.k = b.k AND a.t = b.t"]),
+        dice.pick(&["c.k = b.k", "c.t = a.t", "c.s = a.s AND c.k = b.k", "c.id = a.id - b.id"]),
+    ];
+    if dice.chance(60) {
+        tables.push("small e");
+        conditions.push(dice.pick(&[
+            "e.id = a.id",
+            "e.id = b.id",
+            "e.t = a.t AND e.k = b.k",
+            "e.id = b.id AND e.d > c.d",
+        ]));
+    }
+    tables.rotate_left(dice.below(3) as usize);
+    let filter = filter(dice).replacen(" WHERE ", " AND ", 1);
+    let from = format!("{} WHERE {}{filter}", tables.join(", "), conditions.join(" AND "));
+    match dice.below(3) {
+        0 => format!("SELECT COUNT(*) AS n, SUM(b.d) AS d, MAX(c.t) AS t FROM {from}"),
+        1 => format!("SELECT a.s AS g, COUNT(*) AS n, SUM(a.d) AS d FROM {from} GROUP BY a.s"),
+        _ => format!("SELECT a.id AS x, b.s AS y, c.d AS z FROM {from}"),
+    }
 }

@@ -10,14 +10,17 @@ use thalweg_integration_tests::random_sql::{Dice, inputs, query};
 
 /// Queries per set of tables.
 const QUERIES: u64 = 25;
-/// As much as can be runs in several tasks, and every scan is filtered by the joins and top-n's above it.
-const DISTRIBUTED: [(&str, &str); 3] = [
+/// As much as can be runs in several tasks, joins run in the cheapest order, and every scan is filtered by the joins and top-n's
+/// above it.
+const DISTRIBUTED: [(&str, &str); 4] = [
+    ("table.optimizer.join-reorder-enabled", "true"),
     ("execution.batch.single-task-threshold", "0"),
     ("table.optimizer.runtime-filter.min-probe-data-size", "0"),
     ("table.optimizer.runtime-filter.min-filter-ratio", "0"),
 ];
 /// The same, with no side small enough to be broadcast, and every part of a join's input that is above the median divided.
-const DIVIDED: [(&str, &str); 5] = [
+const DIVIDED: [(&str, &str); 6] = [
+    ("table.optimizer.join-reorder-enabled", "true"),
     ("execution.batch.single-task-threshold", "0"),
     ("table.optimizer.join.broadcast-threshold", "-1"),
     ("execution.batch.adaptive.auto-parallelism.avg-data-volume-per-task", "1 kb"),
@@ -25,7 +28,8 @@ const DIVIDED: [(&str, &str); 5] = [
     ("table.optimizer.skewed-join-optimization.skewed-threshold", "0"),
 ];
 /// The same, with nothing known to be small before it has run, and everything small once it has.
-const BROADCAST: [(&str, &str); 5] = [
+const BROADCAST: [(&str, &str); 6] = [
+    ("table.optimizer.join-reorder-enabled", "true"),
     ("execution.batch.single-task-threshold", "0"),
     ("table.optimizer.runtime-filter.min-probe-data-size", "0"),
     ("table.optimizer.runtime-filter.min-filter-ratio", "0"),
