@@ -18,12 +18,16 @@ from engines import Driver, Failed, Thalweg
 from measure import Usage, clean_up_when_told_to_end
 from prepare import COLUMNS, binaries, equal, place, python_with, reference_answers, tpch_files
 
+# Off by default, on here.
+ON = {"table.optimizer.join-reorder-enabled": "true"}
 OFF = {
+    "join-order": {"table.optimizer.join-reorder-enabled": "false"},
     "runtime-filter": {"table.optimizer.runtime-filter.enabled": "false"},
     "broadcast": {"table.optimizer.adaptive-broadcast-join.strategy": "none"},
     "skew": {"table.optimizer.skewed-join-optimization.strategy": "none"},
     "auto-parallelism": {"execution.batch.adaptive.auto-parallelism.enabled": "false", "parallelism.default": "2"},
-    "everything": {"jobmanager.scheduler": "Default", "table.optimizer.runtime-filter.enabled": "false", "parallelism.default": "2"},
+    "everything": {"jobmanager.scheduler": "Default", "table.optimizer.runtime-filter.enabled": "false", "parallelism.default": "2",
+                   "table.optimizer.join-reorder-enabled": "false"},
 }
 
 
@@ -44,7 +48,7 @@ class Variants:
         for name in ["all on", *features]:
             driver = Driver([engine.driver_binary, f"127.0.0.1:{engine.port}"], engine.log(f"ablation-{name}"))
             self.drivers[name] = driver
-            for key, value in OFF.get(name, {}).items():
+            for key, value in {**ON, **OFF.get(name, {})}.items():
                 driver.send(f"DDL SET '{key}' = '{value}'")
             for table, columns in COLUMNS.items():
                 driver.send(f"DDL CREATE TABLE {table} ({columns}) WITH ('connector'='filesystem',"
