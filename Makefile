@@ -10,9 +10,10 @@ SHELL := /bin/bash
 export PYTHONDONTWRITEBYTECODE := 1
 
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)
-# In `make fuzz`: cases per property, and sets of tables for random queries (25 queries each).
+# In `make fuzz`: cases per property, sets of tables for random queries (25 queries each), rounds of random faults.
 CASES ?= 5000
 SEEDS ?= 100
+ROUNDS ?= 100
 # Arguments for the benchmarks: make bench BENCH='--sf 1 --pairs 5'
 BENCH ?=
 PEERS ?=
@@ -71,10 +72,11 @@ bench-peers: prerequisites python ## One pass of Sail, Spark, Flink, DuckDB and 
 bench-ablation: prerequisites python ## TPC-H with every run-time feature on against each one off (ABLATION='--sf 10 --rounds 3').
 	python3 integration-tests/bench/ablation.py $(ABLATION)
 
-fuzz: prerequisites ## Property tests with many more cases, random queries against one task (CASES=5000 SEEDS=100).
+fuzz: prerequisites ## Property tests with many more cases, random queries, random faults (CASES=5000 SEEDS=100 ROUNDS=100).
 	cargo build --profile bench --workspace --bin thalweg
 	PROPTEST_CASES=$(CASES) cargo test --profile bench --workspace --lib
 	RANDOM_SEEDS=$(SEEDS) RANDOM_FROM=$${RANDOM_FROM:-$$(date +%s)} cargo test --profile bench --workspace --test it random_queries
+	CHAOS_ROUNDS=$(ROUNDS) CHAOS_FROM=$${CHAOS_FROM:-1} cargo test --profile bench --workspace --test it chaos -- --nocapture
 
 image: prerequisites ## Builds the container image thalweg:latest.
 	deploy/image.sh

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use arrow_flight::flight_service_client::FlightServiceClient;
-use futures::stream::{Stream, StreamExt};
+use futures::stream::{self, BoxStream, Stream, StreamExt, TryStreamExt};
 use thalweg_proto::v1;
 use thalweg_proto::v1::cluster_service_client::ClusterServiceClient;
 use thalweg_proto::v1::job_service_client::JobServiceClient;
@@ -13,6 +13,7 @@ use thalweg_types::JobId;
 use tonic::{Response, Status};
 
 use crate::error::Error;
+use crate::reconnect::Absence;
 use crate::session::Session;
 use crate::view::{ClusterOverview, JobDetails, JobEvent, JobState, JobSummary, job_state};
 
@@ -77,8 +78,48 @@ impl Client {
         self.checked(job_state(answer.state))
     }
 
-    /// What happened to a job so far, then what happens, until it has ended.
-    pub async fn watch_job(
+    /// What happened to a job so far, then what happens, until it has ended. If the JobManager is lost and the job goes on without
+    /// it, what happened so far comes again from the next one.
+    pub fn watch_job(&self, job: JobId) -> BoxStream<'static, Result<JobEvent, Error>> {
+        struct State {
+            client: Client,
+            events: Option<BoxStream<'static, Result<JobEvent, Error>>>,
+            recoverable: bool,
+            absence: Absence,
+        }
+        let state = State { client: self.clone(), events: None, recoverable: false, absence: Absence::new() };
+        let events = stream::try_unfold(state, move |mut state| async move {
+            loop {
+                let next = match &mut state.events {
+                    Some(events) => events.try_next().await,
+                    None => match state.client.watch_once(job).await {
+                        Ok(events) => {
+                            state.events = Some(events.boxed());
+                            continue;
+                        }
+                        Err(error) => Err(error),
+                    },
+                };
+                match next {
+                    Ok(event) => {
+                        state.absence.over();
+                        if let Some(JobEvent::Job(job)) = &event {
+                            state.recoverable = job.recoverable;
+                        }
+                        return Ok(event.map(|event| (event, state)));
+                    }
+                    Err(error) if state.recoverable => {
+                        state.absence.bear(error).await?;
+                        state.events = None;
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+        });
+        events.boxed()
+    }
+
+    async fn watch_once(
         &self,
         job: JobId,
     ) -> Result<impl Stream<Item = Result<JobEvent, Error>> + Send + Unpin + use<>, Error> {

@@ -119,7 +119,7 @@ fn kind_of(error: &RpcError) -> ErrorKind {
             Code::InvalidArgument | Code::NotFound | Code::ResourceExhausted | Code::FailedPrecondition => {
                 ErrorKind::Sql
             }
-            // how tonic reports a connection that ended in the middle of an answer
+            // how tonic reports a connection that ended in the middle of an answer: what a server says has no cause here
             Code::Unknown | Code::Internal if broke(status) => ErrorKind::NotReachable,
             _ => ErrorKind::Answer,
         },
@@ -141,7 +141,7 @@ fn kind_of_problem(problem: &Problem) -> ErrorKind {
 }
 
 fn broke(status: &Status) -> bool {
-    std::error::Error::source(status).is_some_and(|source| source.is::<tonic::transport::Error>())
+    std::error::Error::source(status).is_some()
 }
 
 /// The messages of an error and its causes in one line. A cause that its error already quotes is left out, and so is a gRPC

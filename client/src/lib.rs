@@ -20,11 +20,13 @@
 //! every call but reading a result has a deadline. Reading waits for the job, which the cluster bounds by its stall timeout;
 //! a connection that died is noticed by keep-alive pings.
 //!
-//! Does not: retry. A statement may have had its effect although its answer was lost.
+//! Does not: retry a statement, which may have had its effect although its answer was lost. Reading and watching a job that goes
+//! on after a loss of the JobManager does so as well.
 
 mod client;
 mod error;
 pub mod format;
+mod reconnect;
 pub mod script;
 mod session;
 pub mod view;

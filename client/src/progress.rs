@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::time::Duration;
 
-use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
+use futures::stream::{self, BoxStream, StreamExt};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use thalweg_client::format::table::visible;
 use thalweg_client::format::units;
@@ -37,9 +37,9 @@ impl Progress {
         let client = client.clone();
         let opened = async move {
             tokio::time::sleep(PATIENCE).await;
-            client.watch_job(job).await
+            client.watch_job(job)
         };
-        Self::new(stream::once(opened).try_flatten().boxed(), ProgressDrawTarget::stderr_with_hz(DRAWS_PER_SECOND))
+        Self::new(stream::once(opened).flatten().boxed(), ProgressDrawTarget::stderr_with_hz(DRAWS_PER_SECOND))
     }
 
     fn new(events: BoxStream<'static, Result<JobEvent, Error>>, target: ProgressDrawTarget) -> Self {

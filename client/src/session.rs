@@ -24,6 +24,7 @@ use thalweg_types::JobId;
 
 use crate::client::Client;
 use crate::error::{AnswerError, Error};
+use crate::reconnect::until_the_first;
 use crate::view::job_id;
 
 /// Planning may list and open many files; nothing a person would wait longer for.
@@ -121,7 +122,9 @@ impl Session {
     fn query(&self, query: v1::QueryHandle) -> Result<QueryResult, Error> {
         let job = self.client.checked(job_id(&query.job_id))?;
         let schema: SchemaRef = Arc::new(self.arrow(decode_schema(&query.schema))?);
-        let rows = rows(self.client.clone(), query.ticket, schema.clone());
+        let (client, announced, ticket) = (self.client.clone(), schema.clone(), query.ticket);
+        let read = move || rows(client.clone(), ticket.clone(), announced.clone());
+        let rows = if query.recoverable { until_the_first(read) } else { read() };
         Ok(QueryResult { job, schema, rows })
     }
 

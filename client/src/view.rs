@@ -81,6 +81,8 @@ pub struct JobSummary {
     /// Set when the job failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
+    /// It goes on after a loss of the JobManager.
+    pub recoverable: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -217,6 +219,7 @@ impl TryFrom<v1::JobSummary> for JobSummary {
             tasks_finished: job.tasks_finished,
             tasks_total: job.tasks_total,
             failure: Some(job.failure).filter(|text| !text.is_empty()),
+            recoverable: job.recoverable,
         })
     }
 }

@@ -99,25 +99,31 @@ class Thalweg(Engine):
     """One JobManager and two TaskManager processes of one slot."""
     name = "thalweg"
 
-    def __init__(self, place, data, target, task_managers=2, slots=1):
+    def __init__(self, place, data, target, task_managers=2, slots=1, options=None):
         super().__init__(place, data)
+        self.options = options or {}
         self.binary, self.driver_binary = target / "thalweg", target / "examples/query_driver"
         self.task_managers, self.slots = task_managers, slots
 
     def start_daemons(self):
-        self.port = free_port()
+        self.port, self.rest_port = free_port(), free_port()
         temporary = self.place / "tmp"
         temporary.mkdir(exist_ok=True)
-        common = ["-D", "jobmanager.rpc.address=127.0.0.1", "-D", f"jobmanager.rpc.port={self.port}", "-D", f"rest.port={free_port()}",
-                  "-D", f"io.tmp.dirs={temporary}", "-D", f"filesystem.allowed-roots={self.data}"]
+        settings = {"jobmanager.rpc.address": "127.0.0.1", "jobmanager.rpc.port": self.port, "rest.port": self.rest_port, "io.tmp.dirs": temporary,
+                    "filesystem.allowed-roots": self.data, **self.options}
+        common = self.common = [part for key, value in settings.items() for part in ("-D", f"{key}={value}")]
         worker = ["-D", f"taskmanager.numberOfTaskSlots={self.slots}", "-D", f"taskmanager.memory.process.size={WORKER_MEMORY}",
                   "-D", "taskmanager.host=127.0.0.1"]
-        self.processes.append(spawn([self.binary, "jobmanager", *common], self.log("jobmanager")))
-        wait_for("the JobManager's port", lambda: port_open(self.port))
+        self.processes.append(None)
+        self.restart_jobmanager()
         for i in range(self.task_managers):
             self.processes.append(spawn([self.binary, "taskmanager", *common, *worker], self.log(f"taskmanager-{i}")))
         wait_for("the TaskManagers", lambda: self.registered() == self.task_managers)
         return self
+
+    def restart_jobmanager(self):
+        self.processes[0] = spawn([self.binary, "jobmanager", *self.common], self.log("jobmanager"))
+        wait_for("the JobManager's port", lambda: port_open(self.port))
 
     def registered(self):
         command = [self.binary, "cluster", "--jobmanager", f"127.0.0.1:{self.port}", "--json"]

@@ -36,11 +36,17 @@ pub struct Options {
     pub slots: u32,
     /// Cluster configuration beyond the harness's own: key and value.
     pub config: Vec<(String, String)>,
+    /// Jobs survive the JobManager: [`Cluster::restart_jobmanager`].
+    pub high_availability: bool,
 }
 
 impl Options {
     pub fn new(task_managers: usize, slots: u32) -> Options {
-        Options { task_managers, slots, config: Vec::new() }
+        Options { task_managers, slots, config: Vec::new(), high_availability: false }
+    }
+
+    pub fn highly_available(self) -> Options {
+        Options { high_availability: true, ..self }
     }
 
     pub fn with(mut self, key: &str, value: &str) -> Options {
@@ -135,6 +141,20 @@ impl Cluster {
         self.task_managers[index].daemon.signal(Signal::Kill);
     }
 
+    pub fn kill9_jobmanager(&mut self) {
+        self.jobmanager.signal(Signal::Kill);
+    }
+
+    /// Starts the JobManager again where it was; returns when it answers.
+    pub fn restart_jobmanager(&mut self) {
+        let mut command = daemon_command("jobmanager", self.dir.path(), self.rpc_port, self.rest_port);
+        let log = self.dir.path().join("logs/jobmanager.log");
+        self.jobmanager = Daemon::spawn("jobmanager", &mut command, &log).expect("the thalweg binary starts");
+        let up =
+            wait_until("the JobManager to answer again", START_LIMIT, || self.wire.overview().is_ok().then_some(()));
+        up.unwrap_or_else(|why| panic!("{why}\n{}", self.jobmanager.log_tail()));
+    }
+
     pub fn pause(&mut self, index: usize) {
         self.task_managers[index].daemon.signal(Signal::Stop);
     }
@@ -223,6 +243,10 @@ fn config_text(dir: &Path, options: &Options) -> String {
         ("io.tmp.dirs".to_string(), dir.join("tmp").display().to_string()),
         ("filesystem.allowed-roots".to_string(), dir.join("data").display().to_string()),
     ];
+    if options.high_availability {
+        entries.push(("high-availability.type".to_string(), "filesystem".to_string()));
+        entries.push(("high-availability.storageDir".to_string(), dir.join("ha").display().to_string()));
+    }
     for (key, value) in &options.config {
         entries.retain(|(k, _)| k != key);
         entries.push((key.clone(), value.clone()));

@@ -47,6 +47,12 @@ impl Progress {
         })
     }
 
+    /// Finished tasks by stage and index, with the attempt that counts.
+    pub fn finished(&self) -> BTreeMap<(u32, u32), u32> {
+        let finished = self.tasks.iter().filter(|(_, attempt)| attempt.state == "finished");
+        finished.map(|(task, attempt)| (*task, attempt.attempt)).collect()
+    }
+
     /// A TaskManager that runs a task now.
     pub fn running(&self) -> Option<String> {
         self.tasks.values().find(|a| a.state == RUNNING).map(|a| a.task_manager.clone())
@@ -57,12 +63,12 @@ impl Progress {
 const RUNNING: &str = "deploying";
 
 /// Follows the job until `moment` has an answer; an error when the job ends before.
-pub fn await_moment(
+pub fn await_moment<T>(
     wire: &Wire,
     job_id: &str,
     limit: Duration,
-    mut moment: impl FnMut(&Progress) -> Option<String>,
-) -> Result<String, String> {
+    mut moment: impl FnMut(&Progress) -> Option<T>,
+) -> Result<T, String> {
     let mut progress = Progress::default();
     let found = wire.watch(job_id, limit, |event| {
         progress.see(event);

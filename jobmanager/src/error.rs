@@ -23,6 +23,8 @@ pub enum Error {
     },
     #[error("no random numbers for the ticket key")]
     Random(#[source] getrandom::Error),
+    #[error(transparent)]
+    HighAvailability(#[from] crate::ha::HaError),
     #[error("the jobmanager has ended")]
     Ended,
 }

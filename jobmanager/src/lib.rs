@@ -9,10 +9,12 @@
 //!                                       link per TaskManager ── gRPC or in process
 //! ```
 //! This file is the composition root: it binds, starts and stops, and decides nothing. Guarantees: what it starts stops with
-//! it; a failed start leaves nothing behind. Does not: survive a restart, or elect a leader.
+//! it; a failed start leaves nothing behind. With `high-availability.type: filesystem` jobs go on after a restart ([`ha`]). Does
+//! not elect a leader.
 
 mod driver;
 mod error;
+mod ha;
 mod link;
 mod rest;
 mod service;
@@ -25,7 +27,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use thalweg_config::{Config, PortRange, Secret};
+use thalweg_config::{Config, HighAvailabilityType, PortRange, Secret};
 use thalweg_connectors::AccessRules;
 use thalweg_rpc::link::{Heartbeats, TaskManagerEnd, in_process};
 use thalweg_rpc::{RequireToken, TicketKey};
@@ -37,7 +39,8 @@ use tracing::{info, warn};
 pub use driver::{ClusterSize, Driver};
 pub use error::Error;
 
-use crate::driver::{DriverOptions, MemoryLog};
+use crate::driver::DriverOptions;
+use crate::ha::Storage;
 use crate::link::Links;
 use crate::service::{Relay, Services};
 use crate::sessions::Sessions;
@@ -61,33 +64,45 @@ pub struct JobManager {
     shutdown: Shutdown,
     servers: Vec<OwnedTask<()>>,
     driver_task: OwnedTask<()>,
+    /// The lease, given up last.
+    _ha: Option<Storage>,
 }
 
 impl JobManager {
     /// Binds the ports and starts. The caller has checked what the configuration exposes.
     pub async fn start(config: Arc<Config>, options: StartOptions) -> Result<JobManager, Error> {
         let access = access_rules(&config, options)?;
+        let ha = storage(&config).await?;
         let rpc = bind("jobmanager.bind-host", &config.jobmanager.bind_host, "jobmanager.rpc.port", rpc_ports(&config))
             .await?;
         let rest = bind("rest.bind-address", &config.rest.bind_address, "rest.port", config.rest.port).await?;
         let (rpc_address, rest_address) = (local_address(&rpc)?, local_address(&rest)?);
 
         let token = config.security.token.as_ref().map(Secret::expose);
-        let ticket_key = match token {
-            Some(token) => TicketKey::from_token(token),
-            None => TicketKey::random().map_err(Error::Random)?,
+        let now_ms = unix_ms();
+        let leader = ha.as_ref().map(|storage| &storage.leader);
+        let ticket_key = match (token, leader) {
+            (Some(token), _) => TicketKey::from_token(token),
+            (None, Some(leader)) => leader.ticket_key.clone(),
+            (None, None) => TicketKey::random().map_err(Error::Random)?,
         };
-        let start_unix_ms = unix_ms();
-        let epoch = LeaderEpoch(start_unix_ms);
+        let epoch = leader.map_or(LeaderEpoch(now_ms), |leader| leader.epoch);
+        let start_unix_ms = leader.map_or(now_ms, |leader| leader.origin_ms);
+        let restored = ha.as_ref().map_or_else(|| Ok(Vec::new()), Storage::load)?;
+        if !restored.is_empty() {
+            info!(jobs = restored.len(), epoch = epoch.0, "going on with the jobs of an earlier jobmanager");
+        }
         let heartbeats = Heartbeats { interval: config.heartbeat.interval, timeout: config.heartbeat.timeout };
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::showing(Duration::from_millis(now_ms - start_unix_ms)));
         let (driver, driver_task) = driver::start(DriverOptions {
             epoch,
             ticket_key: ticket_key.clone(),
             heartbeats,
             clock: clock.clone(),
             start_unix_ms,
-            log: Box::new(MemoryLog::default()),
+            journal: ha.as_ref().map(Storage::journal).transpose()?,
+            restored,
+            recovery_patience: config.execution.job_recovery.worker_timeout,
         });
         let links = Links::new(driver.clone(), config.heartbeat.timeout);
         let require = RequireToken::new(token);
@@ -103,7 +118,7 @@ impl JobManager {
         let shutdown = Shutdown::new();
         let servers = start_servers(services, rpc, rest, require, &shutdown);
         info!(rpc = %rpc_address, rest = %rest_address, "jobmanager started");
-        Ok(JobManager { driver, links, rpc_address, rest_address, shutdown, servers, driver_task })
+        Ok(JobManager { driver, links, rpc_address, rest_address, shutdown, servers, driver_task, _ha: ha })
     }
 
     /// Where gRPC and Flight are bound.
@@ -130,7 +145,7 @@ impl JobManager {
 
     /// Stops accepting, ends the links, lets open calls end for a moment, and stops.
     pub async fn shutdown(self) {
-        let Self { links, shutdown, servers, driver_task, .. } = self;
+        let Self { links, shutdown, servers, driver_task, _ha, .. } = self;
         shutdown.request();
         links.stop();
         // watchers and readers of results hear that the driver is gone
@@ -143,6 +158,15 @@ impl JobManager {
         }
         info!("jobmanager stopped");
     }
+}
+
+/// Takes the lease of the configured storage.
+async fn storage(config: &Arc<Config>) -> Result<Option<Storage>, Error> {
+    let ha = config.high_availability.clone();
+    let (HighAvailabilityType::Filesystem, Some(dir)) = (ha.kind, ha.storage_dir.clone()) else { return Ok(None) };
+    // it may wait for another process
+    let opened = tokio::task::spawn_blocking(move || Storage::open(&ha, &dir)).await;
+    Ok(Some(opened.map_err(|_| Error::Ended)??))
 }
 
 fn start_servers(

@@ -82,6 +82,7 @@ async fn register(
         managed_memory,
         slot_memory,
         version,
+        held,
     }) = first
     else {
         return Err("a taskmanager has to register first".to_owned());
@@ -90,7 +91,8 @@ async fn register(
         return Err(format!("this jobmanager is of release {VERSION}, the taskmanager of {version}: run one release"));
     }
     let id = TaskManagerId::new(resource, incarnation);
-    let arrival = Arrival { id: id.clone(), data_address, slots, managed_memory, slot_memory, orders, in_process };
+    let arrival =
+        Arrival { id: id.clone(), data_address, slots, managed_memory, slot_memory, held, orders, in_process };
     let arrival = Box::new(arrival);
     driver.ask(|reply| Command::Arrived { arrival, reply }).await.map_err(|problem| problem.to_string())??;
     Ok(id)

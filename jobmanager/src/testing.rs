@@ -12,12 +12,28 @@ use thalweg_graph::{
     Determinism, Exchange, ExchangeKind, InputRole, OutputStats, Parallelism, Part, PlanTemplate, Source, Split,
     SplitPolicy, Stage, StageInput, TaskSpec,
 };
-use thalweg_rpc::link::{FromTaskManager, TaskManagerEnd, ToTaskManager};
-use thalweg_types::{AttemptId, ErrorKind, ExchangeId, FailureCause, StageId};
+use thalweg_rpc::TicketKey;
+use thalweg_rpc::link::{FromTaskManager, Heartbeats, TaskManagerEnd, ToTaskManager};
+use thalweg_runtime::SystemClock;
+use thalweg_types::{AttemptId, ErrorKind, ExchangeId, ExchangeKey, FailureCause, LeaderEpoch, MapOutputKey, StageId};
 
-use crate::driver::Submission;
+use crate::driver::{DriverOptions, Submission};
 
 pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Of a driver without a journal.
+pub fn driver_options() -> DriverOptions {
+    DriverOptions {
+        epoch: LeaderEpoch(1),
+        ticket_key: TicketKey::from_token("t"),
+        heartbeats: Heartbeats { interval: Duration::from_secs(1), timeout: Duration::from_secs(10) },
+        clock: Arc::new(SystemClock::new()),
+        start_unix_ms: 0,
+        journal: None,
+        restored: Vec::new(),
+        recovery_patience: PATIENCE,
+    }
+}
 
 fn stage(id: u32, splits: u32, inputs: &[u32], parallelism: Parallelism) -> Stage {
     let split = |i: u32| Split { bytes: 1 << 20, payload: Arc::from(format!("split {i}").into_bytes()) };
@@ -101,6 +117,7 @@ pub fn submission(template: Arc<PlanTemplate>) -> Submission {
         settings: vec![("table.local-time-zone".into(), "UTC".into())],
         result_ttl: Duration::from_secs(3600),
         result_max_size: 1 << 30,
+        recoverable: true,
     }
 }
 
@@ -110,6 +127,8 @@ pub struct FakeTaskManager {
     /// Results go with the finish report.
     pub inline: bool,
     pub received: Vec<ToTaskManager>,
+    /// What it has written.
+    pub outputs: Vec<MapOutputKey>,
     running: BTreeMap<AttemptId, Running>,
 }
 
@@ -130,6 +149,7 @@ pub fn registration(resource: &str, incarnation: u64, slots: u32, data_address: 
         managed_memory: 1 << 30,
         slot_memory: (1 << 30) / u64::from(slots),
         version: env!("CARGO_PKG_VERSION").into(),
+        held: Vec::new(),
     }
 }
 
@@ -139,8 +159,28 @@ impl FakeTaskManager {
     }
 
     pub async fn register_at(end: TaskManagerEnd, resource: &str, incarnation: u64, slots: u32, address: &str) -> Self {
-        let mut fake = Self { end, inline: true, received: Vec::new(), running: BTreeMap::new() };
-        fake.end.tx.send(registration(resource, incarnation, slots, address)).await.unwrap();
+        Self::register_with(end, registration(resource, incarnation, slots, address)).await
+    }
+
+    /// The one that wrote `outputs` comes back over a new link.
+    pub async fn register_again(
+        end: TaskManagerEnd,
+        resource: &str,
+        incarnation: u64,
+        slots: u32,
+        outputs: Vec<MapOutputKey>,
+    ) -> Self {
+        let mut first = registration(resource, incarnation, slots, "localhost:1");
+        if let FromTaskManager::Register { held, .. } = &mut first {
+            *held = outputs;
+        }
+        Self::register_with(end, first).await
+    }
+
+    async fn register_with(end: TaskManagerEnd, first: FromTaskManager) -> Self {
+        let (received, outputs, running) = (Vec::new(), Vec::new(), BTreeMap::new());
+        let mut fake = Self { end, inline: true, received, outputs, running };
+        fake.end.tx.send(first).await.unwrap();
         let answer = fake.next().await;
         assert!(matches!(answer, Some(ToTaskManager::Registered { .. })), "{answer:?}");
         fake
@@ -226,6 +266,9 @@ impl FakeTaskManager {
             Some(SplitPolicy::Ask) => FromTaskManager::NextSplit { attempt, source: running.asking, request },
             _ => {
                 let running = self.running.remove(&attempt).unwrap();
+                let exchange = ExchangeKey { job: attempt.task.job, exchange: running.spec.output };
+                let (map, attempt) = (attempt.task.index, attempt.attempt);
+                self.outputs.push(MapOutputKey { exchange, map, attempt });
                 finished(&running.spec, running.splits, self.inline)
             }
         };

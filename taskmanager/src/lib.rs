@@ -1,8 +1,9 @@
 //! The TaskManager: runs attempts, keeps what they wrote, serves it to others.
 //!
 //! Guarantees: an order of another leader or another incarnation is refused; an attempt that ends for whatever reason leaves
-//! neither memory nor files behind but its sealed output; when the link to the JobManager is lost every attempt stops and
-//! every output goes, and a new registration starts with a new incarnation.
+//! neither memory nor files behind but its sealed output. When the link to the JobManager is lost every attempt stops; finished
+//! outputs stay, can be read by other TaskManagers, and are named in the next registration, whose JobManager says which of them
+//! still count. Without any for [`OUTPUTS_KEPT`] they go.
 //!
 //! Two thread pools: the caller's runtime carries messages and data, a pool of one thread per slot runs operators.
 
@@ -19,19 +20,20 @@ mod workdir;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use thalweg_config::Config;
 use thalweg_rpc::TicketKey;
-use thalweg_rpc::link::{FromTaskManager, TaskManagerEnd, ToTaskManager};
+use thalweg_rpc::link::{FromTaskManager, MAX_HELD, TaskManagerEnd, ToTaskManager};
 use thalweg_runtime::{Backoff, OwnedTask, spawn_owned};
 use thalweg_shuffle::ReadContext;
-use thalweg_types::{AttemptId, StageKey, TaskManagerId};
+use thalweg_types::{AttemptId, LeaderEpoch, StageKey, TaskManagerId};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::running::Attempts;
+use crate::services::DataPlane;
 use crate::start::Parts;
 
 pub use start::StartError;
@@ -40,12 +42,14 @@ pub use start::StartError;
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(500);
 /// How long one attempt to reach the JobManager may take.
 const DIAL_DEADLINE: Duration = Duration::from_secs(10);
+/// How long finished outputs are kept without a JobManager.
+const OUTPUTS_KEPT: Duration = Duration::from_secs(600);
 /// How long the JobManager may take to answer a registration.
 const REGISTER_DEADLINE: Duration = Duration::from_secs(10);
 
 /// How a TaskManager reaches its JobManager.
 pub enum Link {
-    /// host:port of the JobManager's gRPC endpoint; dialled again, with a new incarnation, whenever the link is lost.
+    /// host:port of the JobManager's gRPC endpoint; dialled again whenever the link is lost.
     Dial(String),
     /// In the same process; when it ends the TaskManager is done.
     InProcess(TaskManagerEnd),
@@ -76,7 +80,9 @@ impl TaskManager {
         let health = services::serve_health(&config).await?;
         info!(address = %data_address, "taskmanager listens");
         let stop = CancellationToken::new();
-        let runner = Runner { parts, stop: stop.clone(), token: config.security.token.clone() };
+        let incarnation = start::random_u64();
+        let token = config.security.token.clone();
+        let runner = Runner { parts, stop: stop.clone(), token, incarnation, data_plane: None };
         let runner = spawn_owned("taskmanager", runner.run(options.link));
         Ok(Self { data_address, stop, runner, _health: health })
     }
@@ -103,13 +109,15 @@ struct Runner {
     parts: Parts,
     stop: CancellationToken,
     token: Option<thalweg_config::Secret>,
+    /// Of this process.
+    incarnation: u64,
+    data_plane: Option<DataPlane>,
 }
 
 /// What lives as long as one registration.
 struct Registration {
     attempts: Attempts,
     ended: mpsc::UnboundedReceiver<AttemptId>,
-    data_plane: OwnedTask<()>,
 }
 
 /// How a link ended.
@@ -119,7 +127,7 @@ enum End {
 }
 
 impl Runner {
-    async fn run(self, link: Link) {
+    async fn run(mut self, link: Link) {
         match link {
             Link::InProcess(end) => {
                 self.serve(end).await;
@@ -128,9 +136,13 @@ impl Runner {
         }
     }
 
-    async fn dial_for_ever(&self, address: &str) {
+    async fn dial_for_ever(&mut self, address: &str) {
         let mut backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(2));
+        let mut linked_last = Instant::now();
         loop {
+            if linked_last.elapsed() > OUTPUTS_KEPT {
+                self.parts.shared.store.clear();
+            }
             let token = self.token.as_ref().map(|t| t.expose());
             let dialled = tokio::select! {
                 dialled = thalweg_rpc::link::dial(address, token, DIAL_DEADLINE) => dialled,
@@ -141,6 +153,7 @@ impl Runner {
                     if let End::Stopped = self.serve(end).await {
                         return;
                     }
+                    linked_last = Instant::now();
                     backoff.reset();
                 }
                 Err(error) => warn!(%address, %error, "jobmanager not reached, trying again"),
@@ -153,8 +166,8 @@ impl Runner {
     }
 
     /// One registration, from its first message to the loss of the link.
-    async fn serve(&self, mut end: TaskManagerEnd) -> End {
-        let Some(Registration { mut attempts, mut ended, data_plane }) = self.register(&mut end).await else {
+    async fn serve(&mut self, mut end: TaskManagerEnd) -> End {
+        let Some(Registration { mut attempts, mut ended }) = self.register(&mut end).await else {
             return if self.stop.is_cancelled() { End::Stopped } else { End::Lost };
         };
         let mut progress = tokio::time::interval(PROGRESS_INTERVAL);
@@ -179,17 +192,24 @@ impl Runner {
                 }
             }
         };
-        drop((attempts, data_plane));
-        self.parts.shared.store.clear();
-        if let End::Lost = outcome {
-            warn!("link to the jobmanager lost: every attempt stopped, every output dropped");
+        drop(attempts);
+        let store = &self.parts.shared.store;
+        store.discard_unfinished();
+        match outcome {
+            End::Stopped => store.clear(),
+            End::Lost => {
+                let outputs = store.usage().outputs;
+                warn!(outputs, "link to the jobmanager lost: every attempt stopped, finished outputs are kept");
+            }
         }
         outcome
     }
 
-    async fn register(&self, end: &mut TaskManagerEnd) -> Option<Registration> {
-        let incarnation = start::random_u64();
-        if end.tx.send(self.parts.registration(incarnation)).await.is_err() {
+    async fn register(&mut self, end: &mut TaskManagerEnd) -> Option<Registration> {
+        let mut held = self.parts.shared.store.finished();
+        // what is not named is not retained
+        held.truncate(MAX_HELD);
+        if end.tx.send(self.parts.registration(self.incarnation, held)).await.is_err() {
             return None;
         }
         let answer = tokio::select! {
@@ -198,12 +218,11 @@ impl Runner {
         };
         match answer {
             Ok(Some(ToTaskManager::Registered { epoch, ticket_key, .. })) => {
-                let me = TaskManagerId::new(self.parts.resource.as_str(), incarnation);
+                let me = TaskManagerId::new(self.parts.resource.as_str(), self.incarnation);
                 info!(taskmanager = %me, epoch = epoch.0, "registered");
                 let key = TicketKey::from_bytes(&ticket_key);
                 let key = key.inspect_err(|error| warn!(%error, "the JobManager's answer is no registration")).ok()?;
-                let data_plane = services::serve_data(&self.parts, incarnation, epoch, key.clone());
-                let data_plane = data_plane.inspect_err(|error| warn!(%error, "data plane not served")).ok()?;
+                self.serve_data(epoch, &key).inspect_err(|error| warn!(%error, "data plane not served")).ok()?;
                 let (tx, ended) = mpsc::unbounded_channel();
                 let shared = Arc::clone(&self.parts.shared);
                 let context = ReadContext {
@@ -214,7 +233,7 @@ impl Runner {
                 };
                 let cpu = self.parts.cpu.handle();
                 let attempts = Attempts::new(shared, context, epoch, cpu, end.tx.clone(), tx);
-                Some(Registration { attempts, ended, data_plane })
+                Some(Registration { attempts, ended })
             }
             Ok(Some(ToTaskManager::Refused { reason })) => {
                 warn!(%reason, "registration refused");
@@ -228,6 +247,19 @@ impl Runner {
         }
     }
 
+    /// Goes on with the data plane there is if it serves the same cluster.
+    fn serve_data(&mut self, epoch: LeaderEpoch, key: &TicketKey) -> std::io::Result<()> {
+        if let Some(data_plane) = &self.data_plane
+            && data_plane.serves(key)
+        {
+            data_plane.lead_by(epoch);
+            return Ok(());
+        }
+        self.data_plane = None;
+        self.data_plane = Some(DataPlane::serve(&self.parts, self.incarnation, epoch, key.clone())?);
+        Ok(())
+    }
+
     async fn obey(&self, attempts: &mut Attempts, message: ToTaskManager) {
         match message {
             ToTaskManager::Stage { job, stage, parts, settings } => {
@@ -237,6 +269,10 @@ impl Runner {
             ToTaskManager::Deploy { spec, exact } => attempts.deploy(spec, exact).await,
             ToTaskManager::Cancel { attempt } => attempts.cancel(attempt),
             ToTaskManager::Split { request, split, .. } => attempts.answer(request, split),
+            ToTaskManager::Retain { outputs } => {
+                info!(outputs = outputs.len(), "outputs from before the link was lost still count");
+                self.parts.shared.store.retain(&outputs.into_iter().collect());
+            }
             ToTaskManager::ReleaseExchange { exchange } => attempts.release_exchange(exchange),
             ToTaskManager::ReleaseJob { job } => attempts.release_job(job),
             ToTaskManager::Heartbeat => {}

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use thalweg_config::Config;
 use thalweg_rpc::TicketKey;
@@ -19,19 +19,40 @@ use crate::start::{Parts, StartError};
 /// Frames the data plane takes and sends: larger than the library's default, which costs half the throughput.
 const FRAME_BYTES: u32 = 1 << 20;
 
-/// Serves this registration's readers, and nobody else's, until dropped.
-pub fn serve_data(parts: &Parts, incarnation: u64, epoch: LeaderEpoch, key: TicketKey) -> io::Result<OwnedTask<()>> {
-    let listener = TcpListener::from_std(parts.listener.try_clone()?)?;
-    let mut options = ServerOptions::new(incarnation, Arc::new(AtomicU64::new(epoch.0)), key);
-    options.token = parts.token.clone();
-    let service = ExchangeService::new(Arc::clone(&parts.shared.store), options).into_server();
-    Ok(spawn_owned("data plane", async move {
-        let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
-        let server = Server::builder().max_frame_size(FRAME_BYTES).add_service(service);
-        if let Err(error) = server.serve_with_incoming(incoming).await {
-            error!(%error, "data plane ended");
-        }
-    }))
+/// The data plane: serves whoever has a ticket of this cluster's current leader, until dropped.
+#[derive(Debug)]
+pub struct DataPlane {
+    key: TicketKey,
+    epoch: Arc<AtomicU64>,
+    _server: OwnedTask<()>,
+}
+
+impl DataPlane {
+    pub fn serve(parts: &Parts, incarnation: u64, epoch: LeaderEpoch, key: TicketKey) -> io::Result<Self> {
+        let listener = TcpListener::from_std(parts.listener.try_clone()?)?;
+        let epoch = Arc::new(AtomicU64::new(epoch.0));
+        let mut options = ServerOptions::new(incarnation, Arc::clone(&epoch), key.clone());
+        options.token = parts.token.clone();
+        let service = ExchangeService::new(Arc::clone(&parts.shared.store), options).into_server();
+        let server = spawn_owned("data plane", async move {
+            let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+            let server = Server::builder().max_frame_size(FRAME_BYTES).add_service(service);
+            if let Err(error) = server.serve_with_incoming(incoming).await {
+                error!(%error, "data plane ended");
+            }
+        });
+        Ok(Self { key, epoch, _server: server })
+    }
+
+    /// Tickets of these keys are the ones it takes.
+    pub fn serves(&self, key: &TicketKey) -> bool {
+        self.key == *key
+    }
+
+    /// Tickets of earlier leaders are refused from now on.
+    pub fn lead_by(&self, epoch: LeaderEpoch) {
+        self.epoch.store(epoch.0, Ordering::Release);
+    }
 }
 
 /// Health of the process, on its RPC port, until dropped.

@@ -10,6 +10,7 @@ use thalweg_exec::environment::TaskEnvironment;
 use thalweg_rpc::link::FromTaskManager;
 use thalweg_shuffle::flight::{ChannelError, ChannelOptions, DataChannels, NetworkBudget};
 use thalweg_shuffle::{BroadcastCache, Budget, ExchangeStore, StoreOptions};
+use thalweg_types::MapOutputKey;
 use tokio::net::TcpListener;
 
 use crate::StartOptions;
@@ -127,7 +128,7 @@ impl Parts {
         })
     }
 
-    pub fn registration(&self, incarnation: u64) -> FromTaskManager {
+    pub fn registration(&self, incarnation: u64, held: Vec<MapOutputKey>) -> FromTaskManager {
         FromTaskManager::Register {
             resource: self.resource.clone(),
             incarnation,
@@ -136,6 +137,7 @@ impl Parts {
             managed_memory: self.layout.managed,
             slot_memory: self.shared.slot_memory,
             version: env!("CARGO_PKG_VERSION").to_owned(),
+            held,
         }
     }
 }

@@ -1,7 +1,5 @@
 //! `thalweg jobs`: what ran, what runs, and why it runs the way it does.
 
-use std::pin::pin;
-
 use futures::TryStreamExt;
 use serde::Serialize;
 use thalweg_client::Client;
@@ -52,7 +50,7 @@ async fn client(remote: &Remote) -> Result<Client, CliError> {
 /// Prints events until the job has ended; a job that ended badly is an error.
 async fn watch(client: &Client, job: JobId, as_json: bool) -> Result<(), CliError> {
     let mut interrupts = Interrupts::new().map_err(CliError::start)?;
-    let mut events = pin!(client.watch_job(job).await?);
+    let mut events = client.watch_job(job);
     let mut last = None;
     loop {
         let event = tokio::select! {

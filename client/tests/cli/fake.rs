@@ -109,7 +109,12 @@ fn ipc_stream(batch: &RecordBatch) -> Bytes {
 
 fn query(kind: &str) -> Answer {
     let ticket = Bytes::from(kind.to_owned());
-    Answer::Query(QueryHandle { job_id: JOB.to_string(), ticket, schema: schema_message(&rows(0..0).schema()) })
+    Answer::Query(QueryHandle {
+        job_id: JOB.to_string(),
+        ticket,
+        schema: schema_message(&rows(0..0).schema()),
+        recoverable: false,
+    })
 }
 
 #[tonic::async_trait]
@@ -171,6 +176,7 @@ fn summary(state: JobState) -> JobSummary {
         tasks_finished: 1,
         tasks_total: 2,
         failure: if state == JobState::Failed { "division by zero".into() } else { String::new() },
+        recoverable: false,
     }
 }
 

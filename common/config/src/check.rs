@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::path::{Component, Path};
 
-use crate::config::Config;
+use crate::config::{Config, HighAvailabilityType};
 use crate::error::{ConfigErrors, Problem, ProblemKind};
 use crate::memory::memory_layout;
 use crate::origin::Origin;
@@ -82,6 +83,26 @@ pub(crate) fn contradictions(
             contradiction(
                 format!("heartbeat.timeout ({timeout}) must be longer than heartbeat.interval ({interval})"),
                 "set a timeout of several intervals",
+            ),
+        );
+    }
+    let ha = &config.high_availability;
+    if ha.kind == HighAvailabilityType::Filesystem && ha.storage_dir.is_none() {
+        report(
+            &["high-availability.type", "high-availability.storageDir"],
+            contradiction(
+                "high-availability.type is filesystem and high-availability.storageDir is not set".to_string(),
+                "set high-availability.storageDir to a folder that survives the JobManager",
+            ),
+        );
+    }
+    let parts = Path::new(ha.cluster_id.trim_matches('/')).components();
+    if ha.cluster_id.trim_matches('/').is_empty() || !parts.clone().all(|part| matches!(part, Component::Normal(_))) {
+        report(
+            &["high-availability.cluster-id"],
+            contradiction(
+                format!("high-availability.cluster-id is {:?}, which names no folder", ha.cluster_id),
+                "use letters, digits and dashes, for example /prod",
             ),
         );
     }

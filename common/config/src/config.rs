@@ -15,6 +15,7 @@ pub struct Config {
     pub rest: Rest,
     pub tmp_dirs: Vec<PathBuf>,
     pub heartbeat: Heartbeat,
+    pub high_availability: HighAvailability,
     pub slot_request_timeout: Duration,
     pub parallelism_default: Option<u32>,
     pub execution: Execution,
@@ -99,11 +100,36 @@ pub struct Heartbeat {
 }
 
 #[derive(Debug, Clone, PartialEq)]
+pub struct HighAvailability {
+    pub kind: HighAvailabilityType,
+    /// Set if the type needs it.
+    pub storage_dir: Option<PathBuf>,
+    pub cluster_id: String,
+}
+
+/// What survives a JobManager.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HighAvailabilityType {
+    None,
+    /// Jobs, in files.
+    Filesystem,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct JobRecovery {
+    /// Unset = wherever it is possible.
+    pub enabled: Option<bool>,
+    /// How long TaskManagers of the JobManager before are waited for.
+    pub worker_timeout: Duration,
+}
+
+#[derive(Debug, Clone, PartialEq)]
 pub struct Execution {
     pub runtime_mode: RuntimeMode,
     /// Bytes of estimated scan under which a query runs in one task; 0 = never.
     pub single_task_threshold: u64,
     pub auto_parallelism: AutoParallelism,
+    pub job_recovery: JobRecovery,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -276,6 +302,11 @@ fn blank() -> Config {
         rest: Rest { port: PortRange { first: 0, last: 0 }, address: None, bind_address: String::new() },
         tmp_dirs: vec![std::env::temp_dir()],
         heartbeat: Heartbeat { interval: zero, timeout: zero },
+        high_availability: HighAvailability {
+            kind: HighAvailabilityType::None,
+            storage_dir: None,
+            cluster_id: String::new(),
+        },
         slot_request_timeout: zero,
         parallelism_default: None,
         execution: Execution {
@@ -288,6 +319,7 @@ fn blank() -> Config {
                 avg_data_volume_per_task: 0,
                 default_source_parallelism: None,
             },
+            job_recovery: JobRecovery { enabled: None, worker_timeout: zero },
         },
         security: Security { token: None, token_file: None, insecure: false },
         filesystem: Filesystem { allowed_roots: None },

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::config::{
-    BroadcastStrategy, BroadcastThreshold, Config, LogFormat, PortRange, RuntimeMode, Scheduler, SkewStrategy,
+    BroadcastStrategy, BroadcastThreshold, Config, HighAvailabilityType, LogFormat, PortRange, RuntimeMode, Scheduler,
+    SkewStrategy,
 };
 use crate::secret::Secret;
 use crate::syntax::Value;
@@ -100,6 +101,7 @@ macro_rules! named {
 }
 named!(Scheduler, "AdaptiveBatch" => Scheduler::AdaptiveBatch, "Default" => Scheduler::Default,
     "Adaptive" => Scheduler::AdaptiveBatch);
+named!(HighAvailabilityType, "NONE" => HighAvailabilityType::None, "filesystem" => HighAvailabilityType::Filesystem);
 named!(RuntimeMode, "automatic" => RuntimeMode::Automatic, "batch" => RuntimeMode::Batch,
     "streaming" => RuntimeMode::Streaming);
 named!(BroadcastStrategy, "auto" => BroadcastStrategy::Auto, "runtime_only" => BroadcastStrategy::RuntimeOnly, "none" => BroadcastStrategy::None);

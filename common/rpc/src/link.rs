@@ -3,7 +3,7 @@
 //! Decides what the two may say to each other. The TaskManager dials; the first message it sends is
 //! [`FromTaskManager::Register`], the first one it gets is [`ToTaskManager::Registered`] or [`ToTaskManager::Refused`].
 //! Messages of one direction arrive in the order they were sent, at most once; a link never resumes. Whoever sees its
-//! receiver end knows the link is lost and starts over with a new registration (and a new incarnation).
+//! receiver end knows the link is lost and starts over with a new registration: what ran has stopped, what was finished is there.
 //!
 //! Guarantees: both directions are bounded (a full channel makes the sender wait); what arrives over the network was checked
 //! field by field. Over the network heartbeats are sent and watched here, on both sides ([`dial`] and [`serve`]), so an owner
@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use thalweg_graph::{OutputStats, Part, Placement, TaskSpec};
-use thalweg_types::{AttemptId, ExchangeKey, FailureCause, JobId, LeaderEpoch, StageId, TaskManagerId};
+use thalweg_types::{AttemptId, ExchangeKey, FailureCause, JobId, LeaderEpoch, MapOutputKey, StageId, TaskManagerId};
 use tokio::sync::mpsc;
 
 pub use grpc::{Heartbeats, ToTaskManagerStream, dial, serve};
@@ -32,12 +32,15 @@ pub const LINK_CAPACITY: usize = 1024;
 /// Largest result that travels inside [`FromTaskManager::Finished`], bytes of its Arrow IPC stream.
 pub const MAX_INLINE_RESULT: usize = 64 << 10;
 
+/// Outputs a TaskManager may name when it registers.
+pub const MAX_HELD: usize = 1 << 20;
+
 /// What a TaskManager says.
 #[derive(Debug, Clone, PartialEq)]
 pub enum FromTaskManager {
     Register {
         resource: String,
-        /// Differs for every registration.
+        /// Differs for every process; the outputs of one are gone with it.
         incarnation: u64,
         /// host:port of its data plane (Arrow Flight), as others reach it.
         data_address: String,
@@ -47,6 +50,8 @@ pub enum FromTaskManager {
         /// Bytes of managed memory one slot may count on.
         slot_memory: u64,
         version: String,
+        /// Finished outputs it has from before it lost its link; at most [`MAX_HELD`], ordered.
+        held: Vec<MapOutputKey>,
     },
     /// Sent by the transport; an owner of an end need not.
     Heartbeat,
@@ -123,6 +128,10 @@ pub enum ToTaskManager {
         source: u32,
         request: u64,
         split: Option<(u32, Bytes)>,
+    },
+    /// Of the outputs named at registration, those that may be read; the others can go. Precedes the first deploy. Ordered.
+    Retain {
+        outputs: Vec<MapOutputKey>,
     },
     ReleaseExchange {
         exchange: ExchangeKey,

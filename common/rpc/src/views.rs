@@ -48,6 +48,8 @@ pub struct JobBrief {
     pub tasks_finished: u32,
     /// Tasks decided so far.
     pub tasks_total: u32,
+    /// It goes on after a loss of the JobManager.
+    pub recoverable: bool,
 }
 
 /// What a watcher of a job is told.
@@ -83,6 +85,7 @@ pub fn job_summary(job: &JobBrief, clock: WallClock) -> v1::JobSummary {
         tasks_finished: job.tasks_finished,
         tasks_total: job.tasks_total,
         failure,
+        recoverable: job.recoverable,
     }
 }
 
@@ -240,6 +243,7 @@ mod tests {
             ended_at: Some(Time(Duration::from_millis(750))),
             tasks_finished: 1,
             tasks_total: 2,
+            recoverable: false,
         }
     }
 

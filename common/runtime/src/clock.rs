@@ -14,11 +14,17 @@ pub trait Clock: Debug + Send + Sync {
 #[derive(Debug, Clone, Copy)]
 pub struct SystemClock {
     start: Instant,
+    at_start: Duration,
 }
 
 impl SystemClock {
     pub fn new() -> Self {
-        Self { start: Instant::now() }
+        Self::showing(Duration::ZERO)
+    }
+
+    /// A clock that shows `at_start` now.
+    pub fn showing(at_start: Duration) -> Self {
+        Self { start: Instant::now(), at_start }
     }
 
     /// When the clock was made.
@@ -35,7 +41,7 @@ impl Default for SystemClock {
 
 impl Clock for SystemClock {
     fn now(&self) -> Duration {
-        self.start.elapsed()
+        self.at_start + self.start.elapsed()
     }
 }
 

@@ -6,9 +6,11 @@
 
 mod broadcast_joins;
 mod cases;
+mod chaos;
 mod command_line;
 mod dependencies;
 mod hostile;
+mod jobmanager_loss;
 mod kills;
 mod lifecycle;
 mod partial_loss;

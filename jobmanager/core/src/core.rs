@@ -1,11 +1,12 @@
 //! The state machine's outside: events are sorted to cluster and jobs, then free slots are used.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use thalweg_graph::PlanTemplate;
-use thalweg_types::{JobId, LeaderEpoch, TaskManagerId};
+use thalweg_types::{JobId, LeaderEpoch, MapOutputKey, TaskManagerId};
 
+use self::recovery::Recovery;
 use crate::cluster::Cluster;
 use crate::job::{Context, Job};
 use crate::{Action, Event, JobFailure, JobOptions, JobView, Record, Report, TaskManagerView, Time, TimerId};
@@ -19,8 +20,8 @@ pub struct Core {
     /// Jobs that may still need slots, in the order of submission.
     active: BTreeMap<u64, JobId>,
     submissions: u64,
-    /// Restored jobs whose clocks start with the first event.
-    unarmed: Vec<JobId>,
+    /// While jobs of an earlier leader wait for its TaskManagers.
+    recovery: Option<Recovery>,
 }
 
 impl Core {
@@ -31,17 +32,18 @@ impl Core {
             jobs: BTreeMap::new(),
             active: BTreeMap::new(),
             submissions: 0,
-            unarmed: Vec::new(),
+            recovery: None,
         }
     }
 
     /// Takes in one fact and appends what is to be done about it, in order. `now` must not go back.
     pub fn handle(&mut self, now: Time, event: Event, out: &mut Vec<Action>) {
-        self.start_restored(now, out);
         let reclaimed = self.cluster.reclaim_overdue(now);
         let may_deploy = !matches!(event, Event::Progress { .. } | Event::SplitRequested { .. });
         match event {
-            Event::TaskManagerUp { tm, slots, slot_memory } => self.task_manager_up(now, tm, slots, slot_memory, out),
+            Event::TaskManagerUp { tm, slots, slot_memory, held } => {
+                self.task_manager_up(now, tm, (slots, slot_memory), held, out);
+            }
             Event::TaskManagerDown { tm, detail } => self.task_manager_down(now, &tm, &detail, out),
             Event::Submit { job, template, options } => self.submit(now, job, template, options, out),
             Event::TaskFinished { attempt, tm, stats, splits } => {
@@ -69,10 +71,13 @@ impl Core {
                 self.with_job(now, job, out, |job, ctx| job.result_lost(ctx, map, attempt, from, detail));
             }
             Event::ReleaseResult { job } => self.with_job(now, job, out, |job, ctx| job.release_result(ctx)),
+            Event::Timer(TimerId::Recovery) => self.recovery_overdue(now, out),
             Event::Timer(id) => {
-                let (TimerId::SlotRequest(job) | TimerId::Stall(job) | TimerId::Backoff(job)) = id;
-                self.with_job(now, job, out, |job, ctx| job.timer(ctx, id));
+                if let Some(job) = id.job() {
+                    self.with_job(now, job, out, |job, ctx| job.timer(ctx, id));
+                }
             }
+            Event::Restored { patience } => self.restored(now, patience, out),
         }
         if may_deploy || reclaimed {
             self.advance(now, out);
@@ -88,6 +93,11 @@ impl Core {
         self.jobs.keys().copied().collect()
     }
 
+    /// A job's plan as it is now: stages are fused while it runs.
+    pub fn template(&self, id: JobId) -> Option<Arc<PlanTemplate>> {
+        self.jobs.get(&id).map(|job| Arc::clone(&job.template))
+    }
+
     pub fn task_managers(&self) -> Vec<TaskManagerView> {
         self.cluster.views()
     }
@@ -99,12 +109,33 @@ impl Core {
         }
     }
 
-    fn task_manager_up(&mut self, now: Time, tm: TaskManagerId, slots: u32, slot_memory: u64, out: &mut Vec<Action>) {
+    fn task_manager_up(
+        &mut self,
+        now: Time,
+        tm: TaskManagerId,
+        (slots, slot_memory): (u32, u64),
+        held: Vec<MapOutputKey>,
+        out: &mut Vec<Action>,
+    ) {
         while let Some(older) = self.cluster.older_incarnation(&tm) {
             self.task_manager_down(now, &older, "it registered again", out);
         }
-        self.cluster.register(tm, slots, slot_memory);
+        let held: BTreeSet<MapOutputKey> = held.into_iter().collect();
+        let was_linked = self.cluster.remove(&tm);
+        if self.no_longer_awaited(now, &tm, out) || was_linked {
+            for id in self.jobs.keys().copied().collect::<Vec<_>>() {
+                self.with_job(now, id, out, |job, ctx| job.task_manager_back(ctx, &tm, &held));
+            }
+        }
+        self.cluster.register(tm.clone(), slots, slot_memory);
+        if !held.is_empty() {
+            let job = |output: &MapOutputKey| self.jobs.get(&output.exchange.job).filter(|job| !job.closed);
+            let counts = |output: &MapOutputKey| job(output).is_some_and(|job| job.counts_on(&tm, output));
+            let outputs = held.into_iter().filter(counts).collect();
+            out.push(Action::Retain { tm, outputs });
+        }
         self.note_emptiness(now, out);
+        self.end_recovery_if_complete(now, out);
     }
 
     fn task_manager_down(&mut self, now: Time, tm: &TaskManagerId, detail: &str, out: &mut Vec<Action>) {
@@ -145,6 +176,7 @@ impl Core {
             job: id,
             template: Arc::clone(&job.template),
             options: job.options.clone(),
+            at: now,
         }));
         out.push(Action::Report(Report::Job { job: id, state: job.state.clone() }));
         self.jobs.insert(id, job);
@@ -171,7 +203,8 @@ impl Core {
 
     /// Lets every job, in the order of submission, use the slots that are free.
     fn advance(&mut self, now: Time, out: &mut Vec<Action>) {
-        for id in self.active.values().copied().collect::<Vec<_>>() {
+        let waits = |id: &JobId| self.recovery.as_ref().is_some_and(|recovery| recovery.jobs.contains(id));
+        for id in self.active.values().copied().filter(|id| !waits(id)).collect::<Vec<_>>() {
             self.with_job(now, id, out, |job, ctx| job.advance(ctx));
         }
     }
@@ -184,17 +217,9 @@ impl Core {
             self.active.remove(&job.order);
         }
     }
-
-    fn start_restored(&mut self, now: Time, out: &mut Vec<Action>) {
-        for id in std::mem::take(&mut self.unarmed) {
-            self.with_job(now, id, out, |job, ctx| {
-                job.arm(ctx);
-                job.rerun_what_is_needed(ctx);
-            });
-        }
-    }
 }
 
+mod recovery;
 mod restore;
 
 #[cfg(test)]

@@ -9,12 +9,13 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use thalweg_graph::{ExchangeKind, OutputStats, Placement, PlanTemplate, TaskSpec};
-use thalweg_types::{AttemptId, ExchangeId, ExchangeKey, FailureCause, JobId, StageId, TaskManagerId};
+use thalweg_types::{AttemptId, ExchangeId, ExchangeKey, FailureCause, JobId, MapOutputKey, StageId, TaskManagerId};
 
 use crate::broadcast::BroadcastOptions;
 use crate::skew::SkewOptions;
 
-/// Monotonic time since the JobManager started. Wall time appears only in what people read.
+/// Monotonic time since the JobManager started, or since the first of those whose records it goes on from did. Wall time appears
+/// only in what people read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Time(pub Duration);
 
@@ -29,11 +30,14 @@ impl std::ops::Add<Duration> for Time {
 /// A fact the core is told about.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
-    /// A TaskManager registered. An older incarnation with the same resource id is gone by that.
+    /// A TaskManager registered, for the first time or after it lost its link: whatever it ran for us has stopped. An older
+    /// incarnation with the same resource id is gone by that.
     TaskManagerUp {
         tm: TaskManagerId,
         slots: u32,
         slot_memory: u64,
+        /// Finished map outputs it has from before.
+        held: Vec<MapOutputKey>,
     },
     /// A TaskManager is gone: connection closed, heartbeats missed, or it said so. One event, whoever noticed.
     TaskManagerDown {
@@ -88,6 +92,11 @@ pub enum Event {
         job: JobId,
     },
     Timer(TimerId),
+    /// The first event after [`Core::restore`](crate::Core::restore): TaskManagers with outputs that are needed are waited for,
+    /// this long at most.
+    Restored {
+        patience: Duration,
+    },
 }
 
 /// Which of the core's own timers fired.
@@ -99,6 +108,18 @@ pub enum TimerId {
     Stall(JobId),
     /// A task that failed waits this long before its next attempt.
     Backoff(JobId),
+    /// TaskManagers of an earlier leader are waited for no longer.
+    Recovery,
+}
+
+impl TimerId {
+    /// The job it is about, if it is about one.
+    pub fn job(self) -> Option<JobId> {
+        match self {
+            TimerId::SlotRequest(job) | TimerId::Stall(job) | TimerId::Backoff(job) => Some(job),
+            TimerId::Recovery => None,
+        }
+    }
 }
 
 /// An order to the driver. Carried out in the order they were put out.
@@ -126,6 +147,11 @@ pub enum Action {
         source: u32,
         request: u64,
         split: Option<u32>,
+    },
+    /// Of the outputs that the TaskManager had when it registered, these may be read; the others can go.
+    Retain {
+        tm: TaskManagerId,
+        outputs: Vec<MapOutputKey>,
     },
     /// Nobody needs this exchange's data any more.
     ReleaseExchange {
@@ -266,6 +292,7 @@ pub enum Record {
         job: JobId,
         template: Arc<PlanTemplate>,
         options: JobOptions,
+        at: Time,
     },
     /// A stage's parallelism and the ranges its tasks read are decided.
     Bound {
@@ -286,6 +313,8 @@ pub enum Record {
         tm: TaskManagerId,
         stats: OutputStats,
         splits: Vec<Vec<u32>>,
+        started_at: Time,
+        finished_at: Time,
     },
     /// Finished tasks that must run again, and whether they read the same splits.
     Reset {
@@ -296,7 +325,21 @@ pub enum Record {
     Ended {
         job: JobId,
         state: JobState,
+        at: Time,
     },
+}
+
+impl Record {
+    pub fn job(&self) -> JobId {
+        match self {
+            Record::Submitted { job, .. }
+            | Record::Bound { job, .. }
+            | Record::Fused { job, .. }
+            | Record::Reset { job, .. }
+            | Record::Ended { job, .. } => *job,
+            Record::Finished { attempt, .. } => attempt.task.job,
+        }
+    }
 }
 
 /// What one task of a bound stage reads of each input.

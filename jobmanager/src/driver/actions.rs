@@ -32,7 +32,8 @@ pub(super) fn news_of(event: &Event) -> Option<(AttemptId, AttemptNews)> {
 impl DriverTask {
     pub(super) fn carry_out(&mut self, action: Action, news: &Option<(AttemptId, AttemptNews)>, now: Time) {
         match action {
-            Action::Persist(record) => self.log.append(record),
+            // written down before it comes here
+            Action::Persist(_) => {}
             Action::Place { tm, exchange, placement } => {
                 let addresses = self.task_managers.addresses(&placement);
                 self.order(&tm, ToTaskManager::Place { job: exchange.job, placement, addresses });
@@ -42,6 +43,7 @@ impl DriverTask {
             Action::GiveSplit { tm, attempt, source, request, split } => {
                 self.give_split(&tm, attempt, source, request, split);
             }
+            Action::Retain { tm, outputs } => self.order(&tm, ToTaskManager::Retain { outputs }),
             Action::ReleaseExchange { tm, exchange } => {
                 self.order(&tm, ToTaskManager::ReleaseExchange { exchange });
             }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use thalweg_core::{AttemptState, AttemptView, JobState, StageProgress, Time};
+use thalweg_core::{AttemptState, AttemptView, JobState, JobView, StageProgress, Time};
 use thalweg_rpc::Problem;
 use thalweg_rpc::views::{JobBrief, JobUpdate};
 use thalweg_types::{AttemptId, ErrorKind, FailureCause, JobId, StageId, TaskManagerId};
@@ -32,7 +32,7 @@ pub(super) struct JobEntry {
 }
 
 /// What is known of an attempt when the core reports its new state.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct AttemptNews {
     pub rows: u64,
     pub bytes: u64,
@@ -56,6 +56,21 @@ impl JobEntry {
         }
     }
 
+    /// A job of an earlier leader.
+    pub fn restored(id: JobId, submission: Submission, view: &JobView) -> Self {
+        let mut entry = Self::new(id, submission, view.submitted_at);
+        entry.progress = view.stages.iter().map(|stage| (stage.stage, stage.progress.clone())).collect();
+        if view.state.is_terminal() {
+            entry.set_state(view.state.clone(), view.ended_at.unwrap_or(view.submitted_at));
+            // the data of a job that has ended is released
+            entry.released = true;
+            if view.state == JobState::Finished {
+                entry.end_result(Problem::ResultGone { job: id });
+            }
+        }
+        entry
+    }
+
     pub fn brief(&self) -> JobBrief {
         JobBrief {
             job: self.id,
@@ -65,6 +80,7 @@ impl JobEntry {
             ended_at: self.ended_at,
             tasks_finished: self.progress.values().map(|stage| stage.finished).sum(),
             tasks_total: self.progress.values().map(|stage| stage.parallelism).sum(),
+            recoverable: self.submission.recoverable,
         }
     }
 

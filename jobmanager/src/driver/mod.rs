@@ -7,11 +7,15 @@
 //! for lost, a watcher that is slow is told the whole state again); a fact reaches the core once; orders to one TaskManager
 //! arrive in the order they were decided, and a stage's fragment before the first task of it.
 //!
-//! Does not: survive the process. Records are kept in memory.
+//! With a journal ([`crate::ha`]) what depends on a record waits until that is durable, and a driver can be started with what an
+//! earlier one wrote.
 
 mod actions;
 mod jobs;
-mod log;
+mod outbox;
+mod restore;
+#[cfg(test)]
+mod restore_tests;
 mod run;
 mod task_managers;
 #[cfg(test)]
@@ -23,16 +27,16 @@ use std::time::Duration;
 
 use arrow::datatypes::SchemaRef;
 use bytes::Bytes;
-use thalweg_core::{Core, JobOptions, JobState, JobView, Time};
+use thalweg_core::{JobOptions, JobState, JobView, Time};
 use thalweg_graph::PlanTemplate;
 use thalweg_rpc::link::{FromTaskManager, Heartbeats, ToTaskManager};
 use thalweg_rpc::views::{JobBrief, JobUpdate, WallClock};
 use thalweg_rpc::{Problem, TicketKey};
 use thalweg_runtime::{Clock, OwnedTask, spawn_owned};
-use thalweg_types::{ExchangeKey, JobId, LeaderEpoch, TaskManagerId};
+use thalweg_types::{ExchangeKey, JobId, LeaderEpoch, MapOutputKey, TaskManagerId};
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 
-pub use log::{MemoryLog, RecordLog};
+use crate::ha::{Journal, StoredJob};
 
 /// Messages the driver has not looked at yet.
 const MAILBOX: usize = 4096;
@@ -52,7 +56,12 @@ pub struct DriverOptions {
     pub clock: Arc<dyn Clock>,
     /// Unix time in milliseconds at the clock's zero.
     pub start_unix_ms: u64,
-    pub log: Box<dyn RecordLog>,
+    /// `None`: jobs end with this process.
+    pub journal: Option<Journal>,
+    /// Jobs of an earlier leader, in the order of their submission.
+    pub restored: Vec<StoredJob>,
+    /// How long TaskManagers with outputs of restored jobs are waited for.
+    pub recovery_patience: Duration,
 }
 
 /// A query to run.
@@ -70,6 +79,8 @@ pub struct Submission {
     pub result_ttl: Duration,
     /// Bytes.
     pub result_max_size: u64,
+    /// The job goes on after a loss of the JobManager, if any does.
+    pub recoverable: bool,
 }
 
 /// A job with everything about it.
@@ -161,6 +172,8 @@ pub(crate) struct Arrival {
     pub slots: u32,
     pub managed_memory: u64,
     pub slot_memory: u64,
+    /// Outputs it has from before.
+    pub held: Vec<MapOutputKey>,
     /// Where its orders go; dropping it ends the link.
     pub orders: mpsc::Sender<ToTaskManager>,
     pub in_process: bool,
@@ -197,7 +210,7 @@ pub fn start(options: DriverOptions) -> (Driver, OwnedTask<()>) {
     let (mailbox, commands) = mpsc::channel(MAILBOX);
     let (cluster_tx, cluster) = watch::channel(ClusterSize::default());
     let driver = Driver { mailbox, cluster, clock: options.clock.clone(), start_unix_ms: options.start_unix_ms };
-    let state = run::DriverTask::new(Core::new(options.epoch), options, cluster_tx);
+    let state = run::DriverTask::new(options, cluster_tx);
     (driver, spawn_owned("driver", state.run(commands)))
 }
 

@@ -2,9 +2,10 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
-use thalweg_core::{Action, Core, Event, JobState, Time};
+use thalweg_core::{Action, Core, Event, JobState, Record, Time};
 use thalweg_rpc::link::{FromTaskManager, Heartbeats, ToTaskManager};
 use thalweg_rpc::views::catch_up;
 use thalweg_rpc::{Problem, TicketKey};
@@ -13,12 +14,16 @@ use thalweg_types::{AttemptId, JobId, LeaderEpoch, TaskManagerId};
 use tokio::sync::{mpsc, watch};
 use tracing::{debug, info, warn};
 
-use super::jobs::{JobEntry, Jobs};
+use crate::ha::{Entry, Journal};
+
+use super::jobs::{AttemptNews, JobEntry, Jobs};
+use super::outbox::{Held, Outbox};
+use super::restore::{restore, stored};
 use super::task_managers::TaskManagers;
 use super::timers::{Timer, Timers};
 use super::{
     Arrival, ClusterSize, Command, DriverOptions, HISTORY, JobDetails, MAX_JOBS, MAX_TASK_MANAGERS, Overview,
-    RecordLog, ResultState, Submission, TaskManagerInfo, Watch,
+    ResultState, Submission, TaskManagerInfo, Watch,
 };
 
 pub(super) struct DriverTask {
@@ -27,7 +32,11 @@ pub(super) struct DriverTask {
     ticket_key: TicketKey,
     heartbeats: Heartbeats,
     clock: Arc<dyn Clock>,
-    pub(super) log: Box<dyn RecordLog>,
+    pub(super) journal: Option<Journal>,
+    pub(super) outbox: Outbox,
+    /// When this process started, on the clock that goes on from earlier ones.
+    started_at: Time,
+    recovery_patience: Duration,
     pub(super) jobs: Jobs,
     pub(super) task_managers: TaskManagers,
     pub(super) timers: Timers,
@@ -38,15 +47,20 @@ pub(super) struct DriverTask {
 }
 
 impl DriverTask {
-    pub fn new(core: Core, options: DriverOptions, cluster: watch::Sender<ClusterSize>) -> Self {
+    /// With the restored jobs as they were.
+    pub fn new(options: DriverOptions, cluster: watch::Sender<ClusterSize>) -> Self {
+        let (core, jobs) = restore(options.epoch, options.restored);
         Self {
             core,
             epoch: options.epoch,
             ticket_key: options.ticket_key,
             heartbeats: options.heartbeats,
+            started_at: Time(options.clock.now()),
             clock: options.clock,
-            log: options.log,
-            jobs: Jobs::default(),
+            journal: options.journal,
+            outbox: Outbox::default(),
+            recovery_patience: options.recovery_patience,
+            jobs,
             task_managers: TaskManagers::default(),
             timers: Timers::default(),
             cluster,
@@ -57,11 +71,19 @@ impl DriverTask {
 
     /// Runs until nobody can reach it any more, or it is dropped.
     pub async fn run(mut self, mut commands: mpsc::Receiver<Command>) {
+        // without a journal nothing is ever said here
+        let (_never, never) = watch::channel(0);
+        let mut durable = self.journal.as_ref().map_or(never, Journal::durable);
+        self.tell(Event::Restored { patience: self.recovery_patience });
         loop {
             let now = self.now();
             let wait = self.timers.next_at().map(|at| at.0.saturating_sub(now.0));
             tokio::select! {
                 biased;
+                Ok(()) = durable.changed() => {
+                    let number = *durable.borrow_and_update();
+                    self.became_durable(number);
+                }
                 command = commands.recv() => match command {
                     Some(command) => self.command(command),
                     None => return,
@@ -79,17 +101,53 @@ impl DriverTask {
     /// Tells the core a fact and carries out what it decides, and what follows from that.
     pub(super) fn tell(&mut self, event: Event) {
         self.found.push_back(event);
+        self.settle();
+    }
+
+    fn settle(&mut self) {
         while let Some(event) = self.found.pop_front() {
             let now = self.now();
             let news = super::actions::news_of(&event);
             let mut actions = std::mem::take(&mut self.actions);
             self.core.handle(now, event, &mut actions);
             for action in actions.drain(..) {
-                self.carry_out(action, &news, now);
+                self.dispatch(action, &news, now);
             }
             self.actions = actions;
         }
         self.forget_surplus();
+    }
+
+    /// Writes a record down, carries an action out, or keeps it until it may be.
+    fn dispatch(&mut self, action: Action, news: &Option<(AttemptId, AttemptNews)>, now: Time) {
+        match action {
+            Action::Persist(record) => {
+                let is_decision = !matches!(record, Record::Finished { .. } | Record::Ended { .. });
+                self.write_down(record.job(), Entry::Record(record), is_decision);
+            }
+            action if self.outbox.lets_pass(&action) => self.carry_out(action, news, now),
+            action => self.outbox.hold(action, news.clone(), now),
+        }
+    }
+
+    fn write_down(&mut self, job: JobId, entry: Entry, is_decision: bool) {
+        let Some(journal) = &mut self.journal else { return };
+        if self.jobs.get(job).is_some_and(|entry| entry.submission.recoverable) {
+            let number = journal.append(job, entry);
+            self.outbox.appended(number, is_decision);
+        }
+    }
+
+    fn became_durable(&mut self, number: u64) {
+        self.outbox.durable(number);
+        while let Some(held) = self.outbox.pop() {
+            match held {
+                Held::Action { action, news, now } => self.carry_out(*action, &news, now),
+                // who asked may have gone
+                Held::Accepted(reply) => drop(reply.send(Ok(()))),
+            }
+        }
+        self.settle();
     }
 
     fn fire_timers(&mut self) {
@@ -111,7 +169,13 @@ impl DriverTask {
             Command::Said { tm, message } => self.said(tm, *message),
             Command::Gone { tm, orders, detail } => self.gone(&tm, &orders, detail),
             Command::Submit { submission, job, reply } => {
-                let _ = reply.send(self.submit(job, *submission));
+                let answer = match self.submit(job, *submission) {
+                    Ok(()) => self.outbox.hold_reply(reply).map(|reply| (reply, Ok(()))),
+                    Err(problem) => Some((reply, Err(problem))),
+                };
+                if let Some((reply, answer)) = answer {
+                    let _ = reply.send(answer);
+                }
             }
             Command::Cancel { job, reply } => {
                 let _ = reply.send(self.cancel(job));
@@ -143,12 +207,9 @@ impl DriverTask {
         }
     }
 
-    fn arrived(&mut self, arrival: Arrival) -> Result<(), String> {
+    fn arrived(&mut self, mut arrival: Arrival) -> Result<(), String> {
         let id = arrival.id.clone();
-        if self.task_managers.contains(&id) {
-            return Err(format!("taskmanager {id} is registered already: every registration needs a new incarnation"));
-        }
-        self.task_managers.drop_older(&id);
+        self.task_managers.drop_same(&id);
         if self.task_managers.len() >= MAX_TASK_MANAGERS {
             return Err(format!("there are {MAX_TASK_MANAGERS} taskmanagers already"));
         }
@@ -163,9 +224,10 @@ impl DriverTask {
         }
         info!(task_manager = %id, slots = arrival.slots, address = %arrival.data_address, "taskmanager registered");
         let (slots, slot_memory) = (arrival.slots, arrival.slot_memory);
+        let held = std::mem::take(&mut arrival.held);
         self.task_managers.insert(arrival, self.now());
         self.cluster.send_replace(self.task_managers.size());
-        self.tell(Event::TaskManagerUp { tm: id, slots, slot_memory });
+        self.tell(Event::TaskManagerUp { tm: id, slots, slot_memory, held });
         Ok(())
     }
 
@@ -241,7 +303,11 @@ impl DriverTask {
         }
         info!(%job, stages = submission.template.stages.len(), "job submitted");
         let (template, options) = (submission.template.clone(), submission.options.clone());
+        let stored = self.journal.is_some().then(|| stored(&submission)).transpose()?;
         self.jobs.insert(JobEntry::new(job, submission, self.now()));
+        if let Some(stored) = stored {
+            self.write_down(job, Entry::Submission(Box::new(stored)), true);
+        }
         self.tell(Event::Submit { job, template, options });
         Ok(())
     }
@@ -249,7 +315,9 @@ impl DriverTask {
     fn cancel(&mut self, job: JobId) -> Result<JobState, Problem> {
         self.jobs.require(job)?;
         self.tell(Event::Cancel { job });
-        Ok(self.jobs.require(job)?.state.clone())
+        // what people are told may still wait
+        let state = self.core.job(job).map(|view| view.state);
+        state.ok_or_else(|| Problem::NotFound { what: "job".into(), id: job.to_string() })
     }
 
     fn details(&self, job: JobId) -> Result<JobDetails, Problem> {
@@ -301,13 +369,15 @@ impl DriverTask {
             self.core.forget(job);
             self.jobs.remove(job);
             self.timers.forget(job);
-            self.log.forget(job);
+            if let Some(journal) = &mut self.journal {
+                journal.forget(job);
+            }
         }
     }
 
     fn overview(&self) -> Overview {
         let now = self.now();
-        let mut overview = Overview { uptime: now.0, ..Overview::default() };
+        let mut overview = Overview { uptime: now.0.saturating_sub(self.started_at.0), ..Overview::default() };
         for entry in self.jobs.iter() {
             match entry.state {
                 JobState::WaitingForSlots | JobState::Running => overview.running += 1,

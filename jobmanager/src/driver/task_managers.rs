@@ -52,13 +52,9 @@ impl TaskManagers {
         self.linked.insert(arrival.id, linked);
     }
 
-    /// Ends the links of other incarnations of the same resource.
-    pub fn drop_older(&mut self, id: &TaskManagerId) {
-        self.linked.retain(|other, _| other.resource != id.resource || other == id);
-    }
-
-    pub fn contains(&self, id: &TaskManagerId) -> bool {
-        self.linked.contains_key(id)
+    /// Ends the links that were made in the name of the same resource.
+    pub fn drop_same(&mut self, id: &TaskManagerId) {
+        self.linked.retain(|other, _| other.resource != id.resource);
     }
 
     pub fn get(&self, id: &TaskManagerId) -> Option<&Linked> {

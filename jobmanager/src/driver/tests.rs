@@ -1,20 +1,19 @@
 //! The driver with the real core and TaskManagers that compute nothing.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use thalweg_core::{JobFailure, JobState};
-use thalweg_rpc::link::{FromTaskManager, Heartbeats, TaskManagerEnd, ToTaskManager, in_process};
+use thalweg_rpc::Problem;
+use thalweg_rpc::link::{FromTaskManager, TaskManagerEnd, ToTaskManager, in_process};
 use thalweg_rpc::views::JobUpdate;
-use thalweg_rpc::{Problem, TicketKey};
-use thalweg_runtime::{OwnedTask, SystemClock};
-use thalweg_types::{ErrorKind, JobId, LeaderEpoch};
+use thalweg_runtime::OwnedTask;
+use thalweg_types::{ErrorKind, JobId};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use super::{Driver, DriverOptions, HISTORY, MemoryLog, ResultState};
+use super::{Driver, HISTORY, ResultState};
 use crate::link::Links;
-use crate::testing::{FakeTaskManager, PATIENCE, aggregate, registration, scan, submission};
+use crate::testing::{FakeTaskManager, PATIENCE, aggregate, driver_options, registration, scan, submission};
 
 struct Rig {
     driver: Driver,
@@ -23,14 +22,7 @@ struct Rig {
 }
 
 fn rig() -> Rig {
-    let (driver, task) = super::start(DriverOptions {
-        epoch: LeaderEpoch(1),
-        ticket_key: TicketKey::from_token("t"),
-        heartbeats: Heartbeats { interval: Duration::from_secs(1), timeout: Duration::from_secs(10) },
-        clock: Arc::new(SystemClock::new()),
-        start_unix_ms: 0,
-        log: Box::new(MemoryLog::default()),
-    });
+    let (driver, task) = super::start(driver_options());
     Rig { links: Links::new(driver.clone(), PATIENCE), driver, _task: task }
 }
 
@@ -211,10 +203,11 @@ async fn wrong_registrations_are_refused() {
             managed_memory,
             slot_memory,
             version: "0.0.0".into(),
+            held: Vec::new(),
         },
         _ => unreachable!(),
     };
-    for first in [registration("a", 1, 1, "localhost:1"), other_release, FromTaskManager::Heartbeat] {
+    for first in [other_release, FromTaskManager::Heartbeat] {
         let mut end = rig.link();
         end.tx.send(first).await.unwrap();
         let answer = timeout(PATIENCE, end.rx.recv()).await.unwrap();
@@ -222,6 +215,19 @@ async fn wrong_registrations_are_refused() {
         assert_eq!(timeout(PATIENCE, end.rx.recv()).await.unwrap(), None);
     }
     assert_eq!(rig.driver.cluster_size().slots, 1);
+}
+
+#[tokio::test]
+async fn a_task_manager_that_lost_its_link_replaces_it() {
+    let rig = rig();
+    let mut old = rig.tm("a", 1, 1).await;
+    let job = rig.driver.submit(submission(scan(1))).await.unwrap();
+    let ran = old.next_deploy().await;
+    let mut new = rig.tm("a", 1, 1).await;
+    assert_eq!(old.next().await, None, "its link ends");
+    let again = new.next_deploy().await;
+    assert_eq!((again.attempt.task, again.attempt.attempt), (ran.attempt.task, 2));
+    rig.driver.cancel(job).await.unwrap();
 }
 
 #[tokio::test]

@@ -14,10 +14,10 @@ pub(super) enum Timer {
 }
 
 impl Timer {
-    fn job(self) -> JobId {
+    fn job(self) -> Option<JobId> {
         match self {
-            Timer::Core(TimerId::SlotRequest(job) | TimerId::Stall(job) | TimerId::Backoff(job))
-            | Timer::ResultTtl(job) => job,
+            Timer::Core(id) => id.job(),
+            Timer::ResultTtl(job) => Some(job),
         }
     }
 }
@@ -43,7 +43,7 @@ impl Timers {
     }
 
     pub fn forget(&mut self, job: JobId) {
-        self.set.retain(|(_, timer)| timer.job() != job);
+        self.set.retain(|(_, timer)| timer.job() != Some(job));
     }
 }
 

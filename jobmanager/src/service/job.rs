@@ -30,7 +30,7 @@ impl JobService for Services {
         let request = request.into_inner();
         let mut session = self.sessions.detached(&ordered(request.settings))?;
         let (job, schema) = session.submit_script(&request.script).await?;
-        let v1::QueryHandle { job_id, ticket, schema } = self.handle_of(job, &schema)?;
+        let v1::QueryHandle { job_id, ticket, schema, .. } = self.handle_of(job, &schema)?;
         Ok(Response::new(v1::SubmitJobResponse { job_id, ticket, schema }))
     }
 

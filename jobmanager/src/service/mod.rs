@@ -61,6 +61,7 @@ impl Services {
             job_id: job.to_string(),
             ticket: ResultTicket { job }.sign(&self.ticket_key),
             schema: schema_bytes(schema)?,
+            recoverable: false,
         })
     }
 }

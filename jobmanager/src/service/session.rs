@@ -44,7 +44,9 @@ impl SessionService for Services {
         let result = match executed {
             Executed::Done(text) => Outcome::Acknowledgement(v1::Acknowledgement { text }),
             Executed::Rows(batch) => Outcome::Rows(stream_bytes(&batch.schema(), &batch)?),
-            Executed::Query { job, schema } => Outcome::Query(self.handle_of(job, &schema)?),
+            Executed::Query { job, schema, recoverable } => {
+                Outcome::Query(v1::QueryHandle { recoverable, ..self.handle_of(job, &schema)? })
+            }
         };
         Ok(Response::new(v1::ExecuteResponse { result: Some(result), notes }))
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, StringArray};
 use arrow::datatypes::SchemaRef;
+use thalweg_config::HighAvailabilityType;
 use thalweg_planner::compile::CompiledQuery;
 use thalweg_planner::sql::{Statement, parse_statement, split_script};
 use thalweg_planner::{Outcome, PlanError, Session};
@@ -28,6 +29,8 @@ pub enum Executed {
     Rows(RecordBatch),
     /// A job was submitted.
     Query {
+        /// The job goes on after a loss of the JobManager.
+        recoverable: bool,
         job: JobId,
         schema: SchemaRef,
     },
@@ -92,7 +95,7 @@ impl SqlSession {
             return Err(at_line(no_query()));
         }
         match self.run(parsed).await.map_err(at_line)?.0 {
-            Executed::Query { job, schema } => Ok((job, schema)),
+            Executed::Query { job, schema, .. } => Ok((job, schema)),
             _ => Err(no_query()),
         }
     }
@@ -153,9 +156,9 @@ impl SqlSession {
 
     async fn submit(&self, query: CompiledQuery) -> Result<Executed, Problem> {
         let submission = self.submission(query);
-        let schema = submission.schema.clone();
+        let (schema, recoverable) = (submission.schema.clone(), submission.recoverable);
         let job = self.environment.driver.submit(submission).await?;
-        Ok(Executed::Query { job, schema })
+        Ok(Executed::Query { job, schema, recoverable })
     }
 
     fn submission(&self, query: CompiledQuery) -> Submission {
@@ -169,6 +172,8 @@ impl SqlSession {
             settings: self.settings.for_tasks(),
             result_ttl: config.client.result_ttl,
             result_max_size: config.client.result_max_size,
+            recoverable: config.high_availability.kind == HighAvailabilityType::Filesystem
+                && config.execution.job_recovery.enabled.unwrap_or(true),
         }
     }
 }

@@ -2,30 +2,21 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use arrow::array::AsArray;
 use thalweg_config::Config;
 use thalweg_connectors::AccessRules;
-use thalweg_rpc::link::{Heartbeats, in_process};
-use thalweg_rpc::{Problem, TicketKey};
-use thalweg_runtime::{ManualClock, OwnedTask, SystemClock};
-use thalweg_types::LeaderEpoch;
+use thalweg_rpc::Problem;
+use thalweg_rpc::link::in_process;
+use thalweg_runtime::{ManualClock, OwnedTask};
 
 use super::{Executed, IDLE, MAX_SESSIONS, Sessions};
-use crate::driver::{self, Driver, DriverOptions, MemoryLog};
+use crate::driver::{self, Driver};
 use crate::link::Links;
-use crate::testing::{FakeTaskManager, PATIENCE, aggregate, submission};
+use crate::testing::{FakeTaskManager, PATIENCE, aggregate, driver_options, submission};
 
 fn rig() -> (Sessions, Arc<ManualClock>, Driver, OwnedTask<()>) {
-    let (driver, task) = driver::start(DriverOptions {
-        epoch: LeaderEpoch(1),
-        ticket_key: TicketKey::from_token("t"),
-        heartbeats: Heartbeats { interval: Duration::from_secs(1), timeout: Duration::from_secs(10) },
-        clock: Arc::new(SystemClock::new()),
-        start_unix_ms: 0,
-        log: Box::new(MemoryLog::default()),
-    });
+    let (driver, task) = driver::start(driver_options());
     let clock = Arc::new(ManualClock::new());
     let config = Arc::new(Config::default());
     let sessions = Sessions::new(config, AccessRules::default(), driver.clone(), clock.clone());

@@ -142,6 +142,45 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
         "Silence after which the other side counts as lost; longer than `heartbeat.interval`.",
     )
     .field(field!(heartbeat.timeout)),
+    // ---- what survives a JobManager ----
+    opt(
+        "high-availability.type",
+        Kind::Enum(&["NONE", "filesystem"]),
+        Text("NONE"),
+        "`filesystem`: jobs survive their JobManager, which writes down what it decides under `high-availability.storageDir` \
+         and goes on from there when it is started again.",
+    )
+    .alias(&["high-availability"])
+    .field(field!(high_availability.kind)),
+    opt(
+        "high-availability.storageDir",
+        Kind::Path,
+        Unset("required with `high-availability.type: filesystem`"),
+        "Folder of what must survive; on a disk of the JobManager's host or shared, but with working file locks.",
+    )
+    .field(field!(high_availability.storage_dir)),
+    opt(
+        "high-availability.cluster-id",
+        Kind::Text,
+        Text("/default"),
+        "Separates clusters that share a storage folder: a folder in it.",
+    )
+    .field(field!(high_availability.cluster_id)),
+    opt(
+        "execution.batch.job-recovery.enabled",
+        Kind::Bool,
+        Unset("true with `high-availability.type: filesystem`"),
+        "Whether a job goes on after the loss of its JobManager, with the same decisions and what had finished.",
+    )
+    .session()
+    .field(field!(execution.job_recovery.enabled)),
+    opt(
+        "execution.batch.job-recovery.previous-worker.recovery.timeout",
+        Kind::Duration { zero: true },
+        Text("30 s"),
+        "How long a restarted JobManager waits for TaskManagers that have outputs of its jobs.",
+    )
+    .field(field!(execution.job_recovery.worker_timeout)),
     opt("slot.request.timeout", POSITIVE, Text("5 min"), "How long a job waits for a slot before it fails.")
         .field(field!(slot_request_timeout)),
     opt(

@@ -90,9 +90,6 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     c("task.cancellation.timeout", TIME, Text("3 min"), "A task that cannot be cancelled within this takes its TaskManager down."),
     c("task.cancellation.interval", TIME, Text("30 s"), "Time between attempts to cancel."),
     // ---- high availability ----
-    c("high-availability.type", Kind::Enum(&["none", "filesystem"]), Text("none"), "How a JobManager's jobs survive it.").alias(&["high-availability"]),
-    c("high-availability.storageDir", Kind::Path, NONE, "Folder of what must survive."),
-    c("high-availability.cluster-id", Kind::Text, Text("/default"), "Separates clusters that share a folder."),
     c("high-availability.jobmanager.port", Kind::PortRange, Text("0"), "Port of a JobManager with high availability."),
     c("job-result-store.storage-path", Kind::Path, NONE, "Folder of the results of finished jobs."),
     c("jobmanager.archive.fs.dir", Kind::Path, NONE, "Folder that finished jobs are archived in."),
@@ -116,9 +113,7 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     // ---- adaptive batch ----
     j("execution.batch-shuffle-mode", Kind::Enum(&["ALL_EXCHANGES_BLOCKING", "ALL_EXCHANGES_PIPELINED", "ALL_EXCHANGES_HYBRID_FULL", "ALL_EXCHANGES_HYBRID_SELECTIVE"]), Text("ALL_EXCHANGES_BLOCKING"), "When consumers of a batch exchange start."),
     c("jobmanager.partition.hybrid.partition-data-consume-constraint", Kind::Enum(&["ALL_PRODUCERS_FINISHED", "ONLY_FINISHED_PRODUCERS", "UNFINISHED_PRODUCERS"]), NONE, "What a consumer of a hybrid exchange may read."),
-    c("execution.batch.job-recovery.enabled", BOOL, Unset("true with `high-availability.type: filesystem`"), "Finished results are reused after the loss of the JobManager."),
     c("execution.batch.job-recovery.snapshot.min-pause", TIME, Text("3 min"), "Least pause between snapshots of a batch job."),
-    c("execution.batch.job-recovery.previous-worker.recovery.timeout", TIME, Text("30 s"), "How long a new JobManager waits for TaskManagers of the old one."),
     c("job-event.store.write-buffer.flush-interval", TIME, Text("1 s"), "Time between writes of the event log."),
     c("job-event.store.write-buffer.size", SIZE, Text("1 mb"), "Buffer of the event log."),
     j("execution.batch.speculative.enabled", BOOL, Text("false"), "Slow tasks get a second attempt."),

@@ -10,8 +10,8 @@ use thalweg_types::{ExchangeId, ExchangeKey, LeaderEpoch, StageId};
 
 use super::check::{MAX_LEAVES, MAX_NAME, MAX_SETTINGS, MAX_TEXT, address, at_most, between, name, required, text};
 use super::parts::{
-    attempt_in, attempt_out, cause_in, cause_out, job_in, placement_in, placement_out, split_lists_in, split_lists_out,
-    stats_in, stats_out, task_in, task_out, tm_in, tm_out,
+    attempt_in, attempt_out, cause_in, cause_out, held_in, held_out, job_in, placement_in, placement_out,
+    split_lists_in, split_lists_out, stats_in, stats_out, task_in, task_out, tm_in, tm_out,
 };
 use super::{FromTaskManager, MAX_INLINE_RESULT, ToTaskManager};
 use crate::error::{Malformed, shortened};
@@ -31,6 +31,7 @@ impl From<FromTaskManager> for v1::FromTaskManager {
                 managed_memory,
                 slot_memory,
                 version,
+                held,
             } => Message::Register(v1::Register {
                 resource,
                 incarnation,
@@ -39,6 +40,7 @@ impl From<FromTaskManager> for v1::FromTaskManager {
                 managed_memory_bytes: managed_memory,
                 slot_memory_bytes: slot_memory,
                 version,
+                held: held_out(&held),
             }),
             FromTaskManager::Heartbeat => Message::Heartbeat(v1::LinkHeartbeat {}),
             FromTaskManager::Finished { attempt, stats, splits, inline } => Message::Finished(v1::TaskFinished {
@@ -116,6 +118,7 @@ fn register_in(register: v1::Register) -> Result<FromTaskManager, Malformed> {
         managed_memory: register.managed_memory_bytes,
         slot_memory: register.slot_memory_bytes,
         version: name("version", register.version)?,
+        held: held_in(register.held)?,
     })
 }
 
@@ -167,6 +170,7 @@ impl From<ToTaskManager> for v1::ToTaskManager {
                 request,
                 split: split.map(|(position, payload)| v1::AssignedSplit { position, payload }),
             }),
+            ToTaskManager::Retain { outputs } => Message::Retain(v1::Retain { outputs: held_out(&outputs) }),
             ToTaskManager::ReleaseExchange { exchange } => Message::ReleaseExchange(v1::ReleaseExchange {
                 job_id: exchange.job.to_string(),
                 exchange: exchange.exchange.0,
@@ -196,6 +200,7 @@ impl TryFrom<v1::ToTaskManager> for ToTaskManager {
                 request: split.request,
                 split: split.split.map(|split| (split.position, split.payload)),
             },
+            Message::Retain(retain) => ToTaskManager::Retain { outputs: held_in(retain.outputs)? },
             Message::ReleaseExchange(release) => ToTaskManager::ReleaseExchange {
                 exchange: ExchangeKey { job: job_in(&release.job_id)?, exchange: ExchangeId(release.exchange) },
             },

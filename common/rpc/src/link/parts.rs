@@ -6,9 +6,11 @@ use std::sync::Arc;
 use thalweg_graph::{InputAssignment, MapLocation, OperatorMetrics, OutputStats, Placement, SplitPolicy, TaskSpec};
 use thalweg_proto::v1;
 use thalweg_types::{
-    AttemptId, ErrorKind, ExchangeId, FailureCause, Interval, JobId, LeaderEpoch, StageId, TaskId, TaskManagerId,
+    AttemptId, ErrorKind, ExchangeId, ExchangeKey, FailureCause, Interval, JobId, LeaderEpoch, MapOutputKey, StageId,
+    TaskId, TaskManagerId,
 };
 
+use super::MAX_HELD;
 use super::check::{
     MAX_LEAVES, MAX_OPERATORS, MAX_SUBPARTITIONS, MAX_TASKS, MAX_TEXT, at_most, between, name, range32, range64,
     required, text,
@@ -45,6 +47,33 @@ pub(super) fn tm_out(id: &TaskManagerId) -> v1::TaskManagerRef {
 pub(super) fn tm_in(id: Option<v1::TaskManagerRef>) -> Result<TaskManagerId, Malformed> {
     let id = required("task_manager", id)?;
     Ok(TaskManagerId::new(name("resource", id.resource)?, id.incarnation))
+}
+
+/// Grouped by exchange, in the order they come.
+pub(super) fn held_out(outputs: &[MapOutputKey]) -> Vec<v1::HeldOutputs> {
+    let groups = outputs.chunk_by(|a, b| a.exchange == b.exchange);
+    let group = |outputs: &[MapOutputKey]| v1::HeldOutputs {
+        job_id: outputs[0].exchange.job.to_string(),
+        exchange: outputs[0].exchange.exchange.0,
+        maps: outputs.iter().map(|output| output.map).collect(),
+        attempts: outputs.iter().map(|output| output.attempt).collect(),
+    };
+    groups.map(group).collect()
+}
+
+pub(super) fn held_in(groups: Vec<v1::HeldOutputs>) -> Result<Vec<MapOutputKey>, Malformed> {
+    at_most("held", groups.iter().map(|group| group.maps.len()).sum(), MAX_HELD)?;
+    let mut outputs = Vec::new();
+    for group in groups {
+        if group.maps.len() != group.attempts.len() {
+            let found = format!("{} long", group.attempts.len());
+            return Err(Malformed::Value { field: "held.attempts", found, expected: "as many values as maps" });
+        }
+        let exchange = ExchangeKey { job: job_in(&group.job_id)?, exchange: ExchangeId(group.exchange) };
+        let pairs = group.maps.into_iter().zip(group.attempts);
+        outputs.extend(pairs.map(|(map, attempt)| MapOutputKey { exchange, map, attempt }));
+    }
+    Ok(outputs)
 }
 
 pub(super) fn split_lists_out(lists: Vec<Vec<u32>>) -> Vec<v1::SplitList> {

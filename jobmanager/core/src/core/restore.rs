@@ -1,13 +1,14 @@
 //! From records back to decisions.
 //!
-//! Restored: which jobs there are, how their stages are cut, which tasks had finished with which splits. Not restored: what ran, what
-//! was waiting, and where data is. No TaskManager is known until it registers again, and since a registration is a new
-//! incarnation, every output counts as lost: what is still needed runs again, with the same ranges and the same splits.
+//! Restored: which jobs there are, how their stages are cut, which tasks had finished with which splits, and where their outputs
+//! were. Not restored: what ran and what was waiting. Whether the outputs are still there is found out by
+//! [recovery](super::recovery).
 
-use thalweg_graph::OutputStats;
-use thalweg_types::{AttemptId, JobId, LeaderEpoch, StageId, TaskManagerId};
+use std::collections::BTreeSet;
 
-use super::Core;
+use thalweg_types::{AttemptId, JobId, LeaderEpoch, StageId};
+
+use super::{Core, Recovery};
 use crate::job::Job;
 use crate::job::stage::Done;
 use crate::{Decision, JobState, Record, TaskRanges, Time};
@@ -19,23 +20,24 @@ impl Core {
         for record in records {
             core.replay(record);
         }
-        let ids: Vec<JobId> = core.active.values().copied().collect();
-        for id in ids {
-            if let Some(job) = core.jobs.get_mut(&id) {
-                job.lose_everything();
-                core.unarmed.push(id);
+        let jobs: BTreeSet<JobId> = core.active.values().copied().collect();
+        let mut awaited = BTreeSet::new();
+        for id in &jobs {
+            if let Some(job) = core.jobs.get_mut(id) {
+                awaited.extend(job.expect_outputs());
             }
         }
+        core.recovery = Some(Recovery { jobs, awaited, patience: None });
         core
     }
 
     fn replay(&mut self, record: Record) {
         match record {
-            Record::Submitted { job: id, template, options } => {
+            Record::Submitted { job: id, template, options, at } => {
                 if self.jobs.contains_key(&id) {
                     return;
                 }
-                let (job, valid) = self.create(Time::default(), id, template, options);
+                let (job, valid) = self.create(at, id, template, options);
                 if let Err(message) = valid {
                     tracing::warn!(%id, message, "a restored job's plan is invalid");
                     self.active.remove(&job.order);
@@ -49,14 +51,15 @@ impl Core {
             Record::Fused { job, stage, input, decision } => {
                 self.replay_in(job, "fused", |job| job.replay_fused(stage, input, decision));
             }
-            Record::Finished { attempt, tm, stats, splits } => {
-                self.replay_in(attempt.task.job, "finished", |job| job.replay_finished(attempt, tm, stats, splits));
+            Record::Finished { attempt, tm, stats, splits, started_at, finished_at } => {
+                let done = Done { tm, started_at, ended_at: finished_at, stats, lost: None };
+                self.replay_in(attempt.task.job, "finished", |job| job.replay_finished(attempt, done, splits));
             }
             Record::Reset { job, stage, tasks } => {
                 self.replay_in(job, "reset", |job| job.replay_reset(stage, &tasks));
             }
-            Record::Ended { job, state } => {
-                self.replay_in(job, "ended", |job| job.replay_ended(state));
+            Record::Ended { job, state, at } => {
+                self.replay_in(job, "ended", |job| job.replay_ended(state, at));
                 if let Some(job) = self.jobs.get(&job) {
                     self.active.remove(&job.order);
                 }
@@ -91,13 +94,7 @@ impl Job {
         self.install_fusion(stage, input as usize).then(|| self.decisions.push(decision))
     }
 
-    fn replay_finished(
-        &mut self,
-        attempt: AttemptId,
-        tm: TaskManagerId,
-        stats: OutputStats,
-        splits: Vec<Vec<u32>>,
-    ) -> Option<()> {
+    fn replay_finished(&mut self, attempt: AttemptId, done: Done, splits: Vec<Vec<u32>>) -> Option<()> {
         let run = self.stages.get_mut(attempt.task.stage.index())?;
         let index = attempt.task.index;
         let task = run.tasks.get_mut(index as usize)?;
@@ -110,8 +107,9 @@ impl Job {
             pool.retain(|split| !read.contains(split));
         }
         task.exact = Some(splits);
-        let now = Time::default();
-        run.complete(index, Done { tm, started_at: now, ended_at: now, stats, lost: None }, now);
+        run.started_at = Some(run.started_at.map_or(done.started_at, |first| first.min(done.started_at)));
+        let ended_at = done.ended_at;
+        run.complete(index, done, ended_at);
         Some(())
     }
 
@@ -123,9 +121,9 @@ impl Job {
         Some(())
     }
 
-    fn replay_ended(&mut self, state: JobState) -> Option<()> {
+    fn replay_ended(&mut self, state: JobState, at: Time) -> Option<()> {
         self.state = state;
-        self.ended_at = Some(Time::default());
+        self.ended_at = Some(at);
         self.closed = true;
         Some(())
     }

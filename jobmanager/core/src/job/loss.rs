@@ -15,7 +15,7 @@
 use std::collections::BTreeSet;
 
 use thalweg_graph::Determinism;
-use thalweg_types::{FailureCause, StageId, TaskManagerId};
+use thalweg_types::{FailureCause, MapOutputKey, StageId, TaskManagerId};
 
 use super::stage::TaskState;
 use super::{Context, Job};
@@ -27,17 +27,48 @@ impl Job {
         if !self.touched.remove(tm) {
             return;
         }
+        for stage in &mut self.stages {
+            stage.output.holders.remove(tm);
+            stage.output.by_host.remove(tm);
+        }
+        self.lose_what_was_on(ctx, tm, detail, |_| false);
+    }
+
+    /// A TaskManager registered again after it lost its link: its attempts have stopped, of its outputs it has only `held`.
+    pub fn task_manager_back(&mut self, ctx: &mut Context<'_>, tm: &TaskManagerId, held: &BTreeSet<MapOutputKey>) {
+        if self.touched.contains(tm) {
+            self.lose_what_was_on(ctx, tm, "its link to the jobmanager was lost", |output| held.contains(&output));
+        }
+    }
+
+    /// Somebody may read this output, which is said to be there.
+    pub fn counts_on(&self, tm: &TaskManagerId, output: &MapOutputKey) -> bool {
+        let exchange = self.template.exchanges.get(output.exchange.exchange.index());
+        let Some(run) = exchange.and_then(|x| self.stages.get(x.producer.index())) else { return false };
+        run.done_task(output.map).is_some_and(|done| done.tm == *tm)
+            && run.tasks[output.map as usize].attempts == output.attempt
+            && !run.output.lost.contains(&output.map)
+    }
+
+    /// Ends the attempts that ran on a TaskManager and marks what it wrote as lost, but for what it still has.
+    fn lose_what_was_on(
+        &mut self,
+        ctx: &mut Context<'_>,
+        tm: &TaskManagerId,
+        detail: &str,
+        still_has: impl Fn(MapOutputKey) -> bool,
+    ) {
         let cause = FailureCause::TaskManagerLost { task_manager: tm.clone(), detail: detail.to_owned() };
         let mut lost: Vec<(usize, Vec<u32>)> = Vec::new();
         for stage in 0..self.stages.len() {
-            self.stages[stage].output.holders.remove(tm);
-            self.stages[stage].output.by_host.remove(tm);
+            let exchange = self.output_key(stage);
             let mut ran = Vec::new();
             let mut held = Vec::new();
-            for (index, task) in self.stages[stage].tasks.iter().enumerate() {
+            for (map, task) in (0..).zip(&self.stages[stage].tasks) {
+                let output = MapOutputKey { exchange, map, attempt: task.attempts };
                 match &task.state {
-                    TaskState::Running(running) if running.tm == *tm => ran.push(index as u32),
-                    TaskState::Done(done) if done.tm == *tm => held.push(index as u32),
+                    TaskState::Running(running) if running.tm == *tm => ran.push(map),
+                    TaskState::Done(done) if done.tm == *tm && !still_has(output) => held.push(map),
                     _ => {}
                 }
             }
@@ -164,20 +195,6 @@ impl Job {
             }
         }
         self.report_stage(ctx, stage);
-    }
-
-    /// Marks everything finished as gone: after a restart no TaskManager is known to hold anything.
-    pub(crate) fn lose_everything(&mut self) {
-        for run in &mut self.stages {
-            for index in 0..run.tasks.len() as u32 {
-                let Some(done) = run.done_task(index) else { continue };
-                let detail = "the jobmanager restarted".to_owned();
-                let cause = FailureCause::TaskManagerLost { task_manager: done.tm.clone(), detail };
-                run.lose(index, cause);
-            }
-            run.output.holders = BTreeSet::new();
-            run.output.by_host.clear();
-        }
     }
 }
 

@@ -8,6 +8,7 @@
 //! | `outcome` | what a finished attempt changes |
 //! | `failure` | what a failed attempt changes |
 //! | `loss` | what runs again when an output or a TaskManager is gone (the retry rule) |
+//! | `recovery` | where a job goes on after its JobManager was restarted |
 //! | `release` | when data is dropped and how a job ends |
 //! | `timers` | waiting for slots, stalls, back-off |
 //!
@@ -22,6 +23,7 @@ mod invariants;
 mod joins;
 mod loss;
 mod outcome;
+mod recovery;
 mod release;
 mod scheduling;
 mod splits;

@@ -39,7 +39,14 @@ impl Job {
             Some(exact) => exact.clone(),
             None => splits,
         };
-        ctx.persist(Record::Finished { attempt, tm: tm.clone(), stats: stats.clone(), splits: splits.clone() });
+        ctx.persist(Record::Finished {
+            attempt,
+            tm: tm.clone(),
+            stats: stats.clone(),
+            splits: splits.clone(),
+            started_at: self.stages[stage].running(index).map_or(ctx.now, |running| running.started_at),
+            finished_at: ctx.now,
+        });
         self.stages[stage].finish(index, stats, splits, ctx.now);
         self.last_progress = ctx.now;
         ctx.report(Report::Attempt { attempt, tm, state: AttemptState::Finished });
@@ -61,7 +68,7 @@ impl Job {
         }
     }
 
-    fn announce_result(&mut self, ctx: &mut Context<'_>, stage: usize) {
+    pub(super) fn announce_result(&mut self, ctx: &mut Context<'_>, stage: usize) {
         let placement = self.placement(stage);
         self.announced = true;
         self.set_state(ctx, JobState::Finished);

@@ -50,7 +50,7 @@ impl Job {
         self.to_bind.clear();
         self.backoffs.clear();
         self.closed = true;
-        ctx.persist(Record::Ended { job: self.id, state: state.clone() });
+        ctx.persist(Record::Ended { job: self.id, state: state.clone(), at: ctx.now });
         for tm in std::mem::take(&mut self.touched) {
             ctx.out.push(Action::ReleaseJob { tm, job: self.id });
         }

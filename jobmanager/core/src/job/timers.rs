@@ -14,7 +14,6 @@ use crate::{Action, JobFailure, JobState, Time, TimerId};
 impl Job {
     /// Starts the job's clocks.
     pub fn arm(&mut self, ctx: &mut Context<'_>) {
-        self.submitted_at = ctx.now;
         self.last_progress = ctx.now;
         self.slot_deadline = ctx.now + self.options.slot_request_timeout;
         ctx.out.push(Action::SetTimer { id: TimerId::SlotRequest(self.id), at: self.slot_deadline });
@@ -42,6 +41,7 @@ impl Job {
                     self.wake_by(ctx, at);
                 }
             }
+            TimerId::Recovery => {}
         }
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use thalweg_graph::{ExchangeKind, InputRole, PlanTemplate};
-use thalweg_types::{LeaderEpoch, StageId};
+use thalweg_types::StageId;
 
 use super::plans::{HASH8, PlanBuilder};
 use super::random::{check_consistent, finish, release};
@@ -136,10 +136,10 @@ fn a_new_leader_keeps_the_join() {
     let mut world = start(&template, SMALL);
     world.run_stage(0);
     world.run_stage(1);
-    let records = world.records.clone();
+    let records = &world.records;
     assert_eq!(records.iter().filter(|r| matches!(r, Record::Fused { .. })).count(), 2);
-    let mut next = World::with_core(Core::restore(LeaderEpoch(2), records.clone()), &world.template);
-    next.records = records;
+    let mut next = world.next_leader();
+    next.tms.clear();
     next.tm_up("d", 2);
     assert_eq!(next.core.job(next.job).unwrap().decisions.iter().filter(|d| d.rule == "broadcast-join").count(), 2);
     end(next);

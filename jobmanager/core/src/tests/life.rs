@@ -378,7 +378,7 @@ fn a_thousand_by_a_thousand_tasks_are_scheduled_quickly() {
     let now = Time::default();
     for i in 0..10 {
         let tm = TaskManagerId::new(format!("tm-{i}"), 1);
-        core.handle(now, Event::TaskManagerUp { tm, slots: 10, slot_memory: 1 << 40 }, &mut out);
+        core.handle(now, Event::TaskManagerUp { tm, slots: 10, slot_memory: 1 << 40, held: Vec::new() }, &mut out);
     }
     let start = std::time::Instant::now();
     core.handle(now, Event::Submit { job: JobId(1), template, options: defaults() }, &mut out);

@@ -82,14 +82,15 @@ fn a_registration_with_the_same_name_means_the_old_process_is_gone() {
 }
 
 #[test]
-fn the_same_registration_twice_changes_nothing() {
+fn a_taskmanager_that_registers_again_has_stopped_what_it_ran() {
     let mut world = World::new(&aggregate(4, 2).build());
-    world.tm_up("a", 2);
+    let a = world.tm_up("a", 2);
     world.submit(JobOptions::default());
-    let before = world.core.job(world.job);
-    let again = world.events[0].clone();
-    world.feed(again);
-    assert_eq!(world.core.job(world.job), before);
+    world.tm_back(&a);
+    let states: Vec<_> =
+        world.attempts_of(0).into_iter().map(|(task, attempt, state)| (attempt, task, state)).collect();
+    let (failed, deploying) = (AttemptState::Failed, AttemptState::Deploying);
+    assert_eq!(states[..2], [(1, 0, failed), (2, 0, deploying)]);
     assert_eq!(world.core.task_managers()[0].free, 0);
 }
 
@@ -263,39 +264,4 @@ fn a_reader_that_has_everything_ends_a_job_that_is_making_it_again() {
     world.feed(Event::ReleaseResult { job: world.job });
     assert_eq!(world.state(), JobState::Finished);
     assert!(world.running().is_empty());
-}
-
-#[test]
-fn a_restarted_jobmanager_keeps_the_decisions_and_runs_what_is_lost() {
-    let template = chain(4, Determinism::Deterministic);
-    let mut world = World::new(&template);
-    two_by_two(&mut world);
-    world.submit(JobOptions::default());
-    world.run_stage(0);
-    world.run_stage(1);
-    let bound: Vec<Record> = world.records.iter().filter(|r| matches!(r, Record::Bound { .. })).cloned().collect();
-    let core = Core::restore(thalweg_types::LeaderEpoch(2), world.records.clone());
-    assert_eq!(core.jobs(), [world.job]);
-    let mut next = World::with_core(core, &template);
-    next.records = world.records;
-    two_by_two(&mut next);
-    next.run_calmly();
-    assert_eq!(next.state(), JobState::Finished);
-    let bound_now: Vec<Record> = next.records.iter().filter(|r| matches!(r, Record::Bound { .. })).cloned().collect();
-    assert_eq!(bound, bound_now[..bound.len()]);
-    assert_eq!(bound_now.len(), 3);
-    assert!(next.deployed.iter().all(|t| t.epoch == thalweg_types::LeaderEpoch(2)));
-}
-
-#[test]
-fn an_ended_job_is_restored_as_ended() {
-    let mut world = World::new(&aggregate(1, 1).build());
-    world.tm_up("a", 1);
-    world.submit(JobOptions::default());
-    world.feed(Event::Cancel { job: world.job });
-    let mut core = Core::restore(thalweg_types::LeaderEpoch(2), world.records.clone());
-    assert_eq!(core.job(world.job).unwrap().state, JobState::Cancelled);
-    let mut out = Vec::new();
-    core.handle(Time::default(), world.events[0].clone(), &mut out);
-    assert!(out.is_empty());
 }

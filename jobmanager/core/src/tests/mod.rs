@@ -5,6 +5,7 @@ mod life;
 mod loss;
 pub mod plans;
 mod random;
+mod recovery;
 mod retry;
 mod rowcut;
 mod world;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use thalweg_graph::{Determinism, ExchangeKind, InputRole, Parallelism, PlanTemplate};
-use thalweg_types::{Interval, LeaderEpoch};
+use thalweg_types::Interval;
 
 use super::plans::{HASH8, PlanBuilder};
 use super::world::{Content, Read, World, io_error};
@@ -125,10 +125,12 @@ pub fn step(world: &mut World, dice: &mut Dice, trouble: &mut Trouble) {
             let tms: Vec<_> = world.tms.keys().cloned().collect();
             if let Some(tm) = dice.pick(&tms) {
                 trouble.downs -= 1;
-                if dice.chance(50) {
-                    world.tm_down(&tm);
-                } else {
-                    world.tm_up(&tm.resource, 1 + (tm.incarnation % 3) as u32);
+                match dice.below(3) {
+                    0 => world.tm_down(&tm),
+                    1 => world.tm_back(&tm),
+                    _ => {
+                        world.tm_up(&tm.resource, 1 + (tm.incarnation % 3) as u32);
+                    }
                 }
             }
         }
@@ -316,10 +318,24 @@ fn run_with_restart(seed: u64) {
     for _ in 0..dice.below(150) {
         step(&mut world, &mut dice, &mut trouble);
     }
-    let records = world.records.clone();
-    let before = bindings(&records);
-    let mut next = World::with_core(Core::restore(LeaderEpoch(2), records.clone()), &world.template);
-    next.records = records;
+    let before = bindings(&world.records);
+    let mut next = world.next_leader();
+    // of the taskmanagers some come back with what they have, some are gone, some are started anew
+    for tm in next.tms.keys().cloned().collect::<Vec<_>>() {
+        match dice.below(4) {
+            0 => {
+                next.tms.remove(&tm);
+            }
+            1 => {
+                next.tm_up(&tm.resource, 1);
+            }
+            _ => next.tm_back(&tm),
+        }
+        let waits = matches!(next.timers.first(), Some((_, TimerId::Recovery)));
+        if waits && dice.below(4) == 0 {
+            next.ring();
+        }
+    }
     next.tm_up("new-a", 2);
     next.tm_up("new-b", 1);
     for _ in 0..dice.below(100) {

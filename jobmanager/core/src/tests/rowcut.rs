@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use thalweg_graph::{Determinism, ExchangeKind, InputRole, Parallelism, PlanTemplate};
-use thalweg_types::{ExchangeId, FailureCause, Interval, LeaderEpoch, StageId};
+use thalweg_types::{ExchangeId, FailureCause, Interval, StageId};
 
 use super::plans::PlanBuilder;
 use super::random::{Dice, Trouble, check_consistent, finish, release, step};
@@ -37,15 +37,14 @@ fn world(determinism: Determinism) -> World {
     let mut first = World::new(&template);
     first.tm_up("a", 1);
     first.submit(JobOptions::default());
-    let mut records = first.records.clone();
-    records.push(Record::Bound {
+    first.records.push(Record::Bound {
         job: first.job,
         stage: StageId(1),
         ranges: vec![cut((0, 5)), cut((5, 10)), cut((10, u64::MAX))],
         decisions: vec![],
     });
-    let mut world = World::with_core(Core::restore(LeaderEpoch(2), records.clone()), &template);
-    world.records = records;
+    let mut world = first.next_leader();
+    world.tms.clear();
     world.tm_up("a", 1);
     world.tm_up("b", 2);
     world.run_stage(0);

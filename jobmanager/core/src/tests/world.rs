@@ -11,7 +11,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use thalweg_graph::{Determinism, OutputStats, Placement, PlanTemplate, SplitPolicy, TaskSpec};
-use thalweg_types::{AttemptId, ErrorKind, ExchangeKey, FailureCause, Interval, JobId, LeaderEpoch, TaskManagerId};
+use thalweg_types::{
+    AttemptId, ErrorKind, ExchangeKey, FailureCause, Interval, JobId, LeaderEpoch, MapOutputKey, TaskManagerId,
+};
 
 use crate::*;
 
@@ -90,6 +92,8 @@ pub fn io_error() -> FailureCause {
 }
 
 pub const MEMORY: u64 = 1 << 30;
+/// How long a new leader waits for TaskManagers of the one before.
+pub const PATIENCE: Duration = Duration::from_secs(30);
 
 impl World {
     pub fn new(template: &Arc<PlanTemplate>) -> Self {
@@ -126,8 +130,37 @@ impl World {
         let tm = TaskManagerId::new(name, self.incarnations);
         self.tms.retain(|other, _| other.resource != tm.resource);
         self.tms.insert(tm.clone(), SimTm { slots, ..SimTm::default() });
-        self.feed(Event::TaskManagerUp { tm: tm.clone(), slots, slot_memory: MEMORY });
+        self.feed(Event::TaskManagerUp { tm: tm.clone(), slots, slot_memory: MEMORY, held: Vec::new() });
         tm
+    }
+
+    /// A TaskManager that lost its link dials again: what it ran is gone, what it wrote is there.
+    pub fn tm_back(&mut self, tm: &TaskManagerId) {
+        let sim = self.tms.get_mut(tm).expect("it lives");
+        sim.running.clear();
+        sim.placed.clear();
+        let output = |&(exchange, map, attempt): &(ExchangeKey, u32, u32)| MapOutputKey { exchange, map, attempt };
+        let held = sim.outputs.keys().map(output).collect();
+        let slots = sim.slots;
+        self.feed(Event::TaskManagerUp { tm: tm.clone(), slots, slot_memory: MEMORY, held });
+    }
+
+    /// A leader that goes on from these records, with the TaskManagers as they are; none has registered yet.
+    pub fn next_leader(self) -> World {
+        let core = Core::restore(LeaderEpoch(2), self.records.clone());
+        let mut next = World::with_core(core, &self.template);
+        next.now = self.now;
+        next.records = self.records;
+        next.tms = self.tms;
+        for tm in next.tms.values_mut() {
+            // without a link it runs nothing
+            tm.running.clear();
+            tm.placed.clear();
+        }
+        next.contents = self.contents;
+        next.incarnations = self.incarnations;
+        next.feed(Event::Restored { patience: PATIENCE });
+        next
     }
 
     pub fn tm_down(&mut self, tm: &TaskManagerId) {
@@ -183,6 +216,13 @@ impl World {
                         None => sim.exhausted[source as usize] = true,
                     }
                 }
+            }
+            Action::Retain { tm, outputs } => {
+                let sim = self.tms.get_mut(&tm).expect("retained on a live taskmanager");
+                assert!(sim.running.is_empty(), "it is the first order after a registration");
+                sim.outputs
+                    .retain(|&(exchange, map, attempt), _| outputs.contains(&MapOutputKey { exchange, map, attempt }));
+                assert_eq!(sim.outputs.len(), outputs.len(), "nothing is retained that is not there");
             }
             Action::ReleaseExchange { tm, exchange } => self.release(&tm, exchange),
             Action::ReleaseJob { tm, job } => {

@@ -187,6 +187,30 @@ impl ExchangeStore {
         self.release(|_| true);
     }
 
+    /// Outputs being written will not become readable: whoever writes them was told to stop.
+    pub fn discard_unfinished(&self) {
+        for output in self.state.lock().writing.values() {
+            output.discarded.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Every finished output, ordered.
+    pub fn finished(&self) -> Vec<MapOutputKey> {
+        let state = self.state.lock();
+        state.finished.values().flat_map(BTreeMap::values).map(|output| output.key).collect()
+    }
+
+    /// Forgets every finished output but these.
+    pub fn retain(&self, keep: &BTreeSet<MapOutputKey>) {
+        let mut released = Vec::new(); // dropped after the lock: it unlinks files
+        let mut state = self.state.lock();
+        for outputs in state.finished.values_mut() {
+            released.extend(outputs.extract_if(.., |_, output| !keep.contains(&output.key)));
+        }
+        state.finished.retain(|_, outputs| !outputs.is_empty());
+        drop(state);
+    }
+
     fn release(&self, matches: impl Fn(ExchangeKey) -> bool) {
         let mut released = Vec::new(); // dropped after the lock: it unlinks files
         let mut state = self.state.lock();

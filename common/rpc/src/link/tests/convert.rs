@@ -13,8 +13,8 @@ use thalweg_graph::{
 };
 use thalweg_proto::v1;
 use thalweg_types::{
-    AttemptId, ErrorKind, ExchangeId, ExchangeKey, FailureCause, Interval, JobId, LeaderEpoch, StageId, TaskId,
-    TaskManagerId,
+    AttemptId, ErrorKind, ExchangeId, ExchangeKey, FailureCause, Interval, JobId, LeaderEpoch, MapOutputKey, StageId,
+    TaskId, TaskManagerId,
 };
 
 use crate::error::Malformed;
@@ -85,13 +85,23 @@ fn cause() -> impl Strategy<Value = FailureCause> {
     ]
 }
 
+fn held() -> impl Strategy<Value = Vec<MapOutputKey>> {
+    let output = (0..3u128, 0..4u32, any::<u32>(), any::<u32>()).prop_map(|(job, exchange, map, attempt)| {
+        let exchange = ExchangeKey { job: JobId(job), exchange: ExchangeId(exchange) };
+        MapOutputKey { exchange, map, attempt }
+    });
+    vec(output, 0..10)
+}
+
 prop_compose! {
     fn register()(
         resource in "[a-z0-9.-]{1,40}", incarnation: u64, host in "[a-z][a-z0-9.-]{0,20}", port in 1..=u16::MAX,
-        slots in 1..4096u32, slot_memory in 0..1u64 << 40, version in "[0-9.]{1,8}",
+        slots in 1..4096u32, slot_memory in 0..1u64 << 40, version in "[0-9.]{1,8}", held in held(),
     ) -> FromTaskManager {
         let (data_address, managed_memory) = (format!("{host}:{port}"), slot_memory * u64::from(slots));
-        FromTaskManager::Register { resource, incarnation, data_address, slots, managed_memory, slot_memory, version }
+        FromTaskManager::Register {
+            resource, incarnation, data_address, slots, managed_memory, slot_memory, version, held,
+        }
     }
 }
 
@@ -193,6 +203,7 @@ fn to_task_manager() -> impl Strategy<Value = ToTaskManager> {
         (any::<u128>(), any::<u32>()).prop_map(|(job, exchange)| ToTaskManager::ReleaseExchange {
             exchange: ExchangeKey { job: JobId(job), exchange: ExchangeId(exchange) }
         }),
+        held().prop_map(|outputs| ToTaskManager::Retain { outputs }),
         any::<u128>().prop_map(|job| ToTaskManager::ReleaseJob { job: JobId(job) }),
     ]
 }
@@ -239,6 +250,7 @@ fn registration() -> v1::Register {
         managed_memory_bytes: 100,
         slot_memory_bytes: 50,
         version: "0.1.0".into(),
+        held: vec![],
     }
 }
 
@@ -250,7 +262,7 @@ fn read(message: v1::from_task_manager::Message) -> Result<FromTaskManager, Malf
 fn a_registration_is_checked_field_by_field() {
     use v1::from_task_manager::Message;
     assert!(read(Message::Register(registration())).is_ok());
-    let spoiled: [fn(&mut v1::Register); 9] = [
+    let spoiled: [fn(&mut v1::Register); 11] = [
         |r| r.resource.clear(),
         |r| r.resource = "x".repeat(513),
         |r| r.resource = "a\nb".into(),
@@ -260,6 +272,8 @@ fn a_registration_is_checked_field_by_field() {
         |r| r.slots = 0,
         |r| r.slots = 1_000_000,
         |r| r.slot_memory_bytes = 101,
+        |r| r.held.push(v1::HeldOutputs { job_id: JobId(1).to_string(), maps: vec![1], ..Default::default() }),
+        |r| r.held.push(v1::HeldOutputs::default()),
     ];
     for (i, spoil) in spoiled.into_iter().enumerate() {
         let mut register = registration();
