@@ -21,6 +21,8 @@ const PROBE: f64 = 1.0;
 const PIPELINED_PROBE: f64 = 0.5;
 /// Bytes that pass an exchange for the price of a row.
 const MOVED_BYTES: f64 = 64.0;
+/// Costs stay finite and comparable.
+const MOST_ROWS: f64 = 1e100;
 
 #[derive(Debug, Clone)]
 pub(super) struct Costed {
@@ -83,7 +85,7 @@ impl<'a> CostModel<'a> {
             let held = |other: usize, class: usize| self.graph.classes[class].members.iter().any(|(r, _)| *r == other);
             let shared: Vec<usize> =
                 self.graph.classes_of(at).filter(|&class| joined.iter().any(|&other| held(other, class))).collect();
-            let mut domain: f64 = shared.iter().map(|&class| self.graph.classes[class].domain).product();
+            let mut domain: f64 = shared.iter().map(|&class| self.domain(class, at, &joined)).product();
             if shared.len() > 1 {
                 let holders = joined.iter().filter(|&&other| shared.iter().all(|&class| held(other, class)));
                 for &other in holders {
@@ -94,7 +96,30 @@ impl<'a> CostModel<'a> {
             rows /= domain.max(1.0);
             joined.push(at);
         }
-        (rows * self.graph.selectivity(set)).max(1.0)
+        (rows * self.graph.selectivity(set)).clamp(1.0, MOST_ROWS)
+    }
+
+    /// Values that a relation's member of a class can meet in those that are joined. Of bounds, the largest of a class does not
+    /// count, in whatever order its members are joined.
+    fn domain(&self, class: usize, at: usize, joined: &[usize]) -> f64 {
+        let class = &self.graph.classes[class];
+        let of = |relations: &[usize]| {
+            let members = class.members.iter().zip(&class.distinct).filter(|((r, _), _)| relations.contains(r));
+            members.map(|(_, &distinct)| distinct).fold(1.0, f64::max)
+        };
+        of(&[at]).min(of(joined))
+    }
+
+    /// Whether some relation outside of the set may be joined on these classes.
+    fn used_later(&self, set: Set, classes: u64) -> bool {
+        let others = self.graph.members(self.graph.all() & !set);
+        others.into_iter().any(|at| match &self.graph.relations[at].reduction {
+            Some(reduction) => reduction.classes == Some(classes),
+            None => {
+                let own = self.graph.classes_of(at).filter(|&c| c < 64).fold(0u64, |own, c| own | 1 << c);
+                classes & !own == 0
+            }
+        })
     }
 
     /// Two disjoint parts joined; `None` if a reduction would have to run before what it reduces is there.
@@ -140,6 +165,7 @@ impl<'a> CostModel<'a> {
         let (left, right) = kept.unwrap_or((build, probe));
         let width = if kept.is_some() { left.width } else { left.width + right.width };
         let tree = Tree::join(left.tree.clone(), right.tree.clone());
+        let partitioned = partitioned.filter(|&classes| self.used_later(set, classes));
         Some(Costed { set, tree, rows, cost, width, partitioned })
     }
 

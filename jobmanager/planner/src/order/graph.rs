@@ -2,12 +2,14 @@
 
 use std::collections::HashMap;
 
+use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{Column, JoinType, TableReference};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::prelude::Expr;
 
 use super::estimate::{Estimate, estimate};
-use super::region::{Reduction, Region, Role, Tree, as_column, equality};
+use super::fallible::may_fail;
+use super::region::{Conjunct, Reduction, Region, Role, Tree, as_column, equality};
 use super::selectivity::{self, selectivity_of_join_condition};
 
 /// A set of relations, by position.
@@ -36,8 +38,8 @@ pub(super) struct ReductionNode {
 #[derive(Debug)]
 pub(super) struct Class {
     pub(super) members: Vec<(usize, Column)>,
-    /// Distinct values at most, in any of the members before it is filtered.
-    pub(super) domain: f64,
+    /// Of each member: its distinct values at most, before it is filtered.
+    pub(super) distinct: Vec<f64>,
 }
 
 /// A condition that is not an equality of columns in a class.
@@ -83,6 +85,7 @@ impl Graph {
             graph.add_conjunct(conjunct, &columns)?;
         }
         graph.close_classes(&columns);
+        graph.combine_filters();
         for (at, role) in roles.into_iter().enumerate() {
             if let Role::Reduces(join) = role {
                 graph.relations[at].reduction = Some(graph.reduction(at, join, &columns)?);
@@ -91,7 +94,7 @@ impl Graph {
         Some(graph)
     }
 
-    fn add_conjunct(&mut self, expr: Expr, columns: &Columns) -> Option<()> {
+    fn add_conjunct(&mut self, Conjunct { expr, written_over }: Conjunct, columns: &Columns) -> Option<()> {
         if let Some((left, right)) = equality(&expr) {
             let pair = as_column(left).zip(as_column(right));
             if let Some((left, right)) = pair
@@ -100,7 +103,7 @@ impl Graph {
                 return Some(());
             }
         }
-        let relations = columns.relations(&expr)?;
+        let mut relations = columns.relations(&expr)?;
         let sides = match equality(&expr) {
             Some((left, right)) => Some((columns.relations(left)?, columns.relations(right)?)),
             None => None,
@@ -109,17 +112,57 @@ impl Graph {
         if relations == 0 {
             return None;
         }
-        let distinct = |set: Set| self.members(set).map(|r| self.relations[r].estimate.unfiltered).fold(1.0, f64::max);
-        let selectivity = match (sides, relations.count_ones()) {
-            (Some((left, right)), _) => 1.0 / distinct(left).min(distinct(right)),
-            (None, 1) => {
+        let selectivity = match sides {
+            Some(_) => {
+                let (left, right) = equality(&expr)?;
+                1.0 / self.distinct(left, columns).min(self.distinct(right, columns))
+            }
+            None if relations.count_ones() == 1 => {
                 let only = relations.trailing_zeros() as usize;
                 selectivity::of(&expr, &self.relations[only].estimate, self.relations[only].plan.schema())
             }
-            (None, _) => selectivity_of_join_condition(&expr),
+            None => selectivity_of_join_condition(&expr),
         };
+        let mut sides = sides;
+        if relations != written_over && may_fail(&expr, &|column| self.data_type(column, columns)) {
+            // it sees no row that it does not see as written
+            relations |= written_over;
+            sides = None;
+        }
         self.predicates.push(Predicate { expr, relations, sides, selectivity });
         Some(())
+    }
+
+    fn data_type(&self, column: &Column, columns: &Columns) -> Option<DataType> {
+        let (relation, at) = columns.find(column)?;
+        Some(self.relations[relation].plan.schema().field(at).data_type().clone())
+    }
+
+    /// Values of an expression at most: those of its column if it is one, whatever it is cast to.
+    fn distinct(&self, expr: &Expr, columns: &Columns) -> f64 {
+        let column = match expr {
+            Expr::Cast(cast) => as_column(&cast.expr),
+            other => as_column(other),
+        };
+        if let Some((relation, at)) = column.and_then(|column| columns.find(column)) {
+            return self.relations[relation].estimate.columns[at].distinct;
+        }
+        let rows = |r: usize| self.relations[r].estimate.unfiltered;
+        self.members(columns.relations(expr).unwrap_or(0)).map(rows).fold(1.0, f64::max)
+    }
+
+    /// Conditions on one relation are estimated together: the first of them stands for all.
+    fn combine_filters(&mut self) {
+        for at in 0..self.relations.len() {
+            let own: Vec<usize> =
+                (0..self.predicates.len()).filter(|&p| self.predicates[p].relations == 1 << at).collect();
+            let Some((first, others)) = own.split_first() else { continue };
+            let conjuncts: Vec<&Expr> = own.iter().map(|&p| &self.predicates[p].expr).collect();
+            let relation = &self.relations[at];
+            let share = selectivity::of_all(&conjuncts, &relation.estimate, relation.plan.schema());
+            self.predicates[*first].selectivity = share;
+            others.iter().for_each(|&p| self.predicates[p].selectivity = 1.0);
+        }
     }
 
     /// Whether the equality is said by a class. Not where two columns of one relation would meet in it, or where equal is not the
@@ -135,7 +178,7 @@ impl Graph {
         let (left_member, right_member) = ((l.0, left.clone()), (r.0, right.clone()));
         match (class_of(left), class_of(right)) {
             (None, None) => {
-                self.classes.push(Class { members: vec![left_member, right_member], domain: 1.0 });
+                self.classes.push(Class { members: vec![left_member, right_member], distinct: vec![] });
             }
             (Some(class), None) if !clash(&self.classes[class], r.0) => self.classes[class].members.push(right_member),
             (None, Some(class)) if !clash(&self.classes[class], l.0) => self.classes[class].members.push(left_member),
@@ -156,11 +199,11 @@ impl Graph {
 
     fn close_classes(&mut self, columns: &Columns) {
         for class in &mut self.classes {
-            let distinct = class.members.iter().filter_map(|(relation, column)| {
-                let (_, at) = columns.find(column)?;
-                Some(self.relations[*relation].estimate.columns[at].distinct)
+            let distinct = class.members.iter().map(|(relation, column)| {
+                let known = columns.find(column).map(|(_, at)| self.relations[*relation].estimate.columns[at].distinct);
+                known.unwrap_or(1.0).max(1.0)
             });
-            class.domain = distinct.fold(f64::INFINITY, f64::min).max(1.0);
+            class.distinct = distinct.collect();
         }
     }
 
@@ -171,8 +214,10 @@ impl Graph {
             needs |= columns.relations(expr)?;
         }
         needs &= !own;
-        if needs == 0 {
-            needs = join.written_over;
+        let conditions = join.on.iter().flat_map(|(l, r)| [l, r]).chain(&join.filter);
+        let fails = conditions.into_iter().any(|expr| may_fail(expr, &|column| self.data_type(column, columns)));
+        if needs == 0 || fails {
+            needs |= join.written_over;
         }
         let reduced = |set: Set| self.members(set).any(|r| self.relations[r].reduction.is_some());
         if reduced(needs & !join.written_over) {
@@ -196,8 +241,8 @@ impl Graph {
         let class = known.unwrap_or(self.classes.len());
         if known.is_none() {
             let (relation, at) = columns.find(column)?;
-            let domain = self.relations[relation].estimate.columns[at].distinct;
-            self.classes.push(Class { members: vec![(relation, column.clone())], domain });
+            let distinct = self.relations[relation].estimate.columns[at].distinct;
+            self.classes.push(Class { members: vec![(relation, column.clone())], distinct: vec![distinct] });
         }
         (class < 64).then_some(class)
     }

@@ -7,6 +7,7 @@
 
 mod cost;
 mod estimate;
+mod fallible;
 mod graph;
 mod region;
 mod search;
@@ -86,9 +87,17 @@ impl Orderer<'_> {
         if best.cost >= before.cost * WORTHWHILE {
             return Ok(None);
         }
-        let ordered = costs.build(&best.tree)?;
         let columns = plan.schema().columns().into_iter().map(Expr::Column).collect();
-        let ordered = Projection::try_new_with_schema(columns, Arc::new(ordered), Arc::clone(plan.schema()))?;
+        let ordered = costs
+            .build(&best.tree)
+            .and_then(|ordered| Projection::try_new_with_schema(columns, Arc::new(ordered), Arc::clone(plan.schema())));
+        let ordered = match ordered {
+            Ok(ordered) => ordered,
+            Err(error) => {
+                tracing::warn!(%error, "joins keep their written order: the other one cannot be built");
+                return Ok(None);
+            }
+        };
         self.changes.push(format!(
             "join order: {}; expected cost {} instead of {} (table.optimizer.join-reorder-enabled)",
             graph.describe(&best.tree),

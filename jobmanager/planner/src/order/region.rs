@@ -47,11 +47,19 @@ pub(super) struct RegionRelation {
     pub(super) role: Role,
 }
 
+/// A condition on the rows of a region.
+#[derive(Debug, Clone)]
+pub(super) struct Conjunct {
+    pub(super) expr: Expr,
+    /// Relations that stand below it as written, as a set.
+    pub(super) written_over: u64,
+}
+
 #[derive(Debug)]
 pub(super) struct Region {
     pub(super) relations: Vec<RegionRelation>,
     /// All of them hold for every row that leaves the region.
-    pub(super) conjuncts: Vec<Expr>,
+    pub(super) conjuncts: Vec<Conjunct>,
     pub(super) written: Tree,
     /// What leaves the region.
     pub(super) output: Vec<Column>,
@@ -70,8 +78,10 @@ impl Region {
         match plan {
             LogicalPlan::Projection(projection) if is_member(plan) => self.flatten(&projection.input),
             LogicalPlan::Filter(filter) if is_member(plan) => {
-                self.conjuncts.extend(split_conjunction(&filter.predicate).into_iter().cloned());
-                self.flatten(&filter.input)
+                let first = self.relations.len();
+                let input = self.flatten(&filter.input);
+                self.hold(split_conjunction(&filter.predicate).into_iter().cloned(), first);
+                input
             }
             LogicalPlan::Join(join) if is_member(plan) && reduces(join.join_type) => {
                 let first = self.relations.len();
@@ -82,14 +92,21 @@ impl Region {
                 Tree::join(left, self.relation(&join.right, role))
             }
             LogicalPlan::Join(join) if is_member(plan) => {
+                let first = self.relations.len();
                 let left = self.flatten(&join.left);
                 let right = self.flatten(&join.right);
-                self.conjuncts.extend(join.on.iter().map(|(left, right)| left.clone().eq(right.clone())));
-                self.conjuncts.extend(join.filter.iter().flat_map(|f| split_conjunction(f)).cloned());
+                self.hold(join.on.iter().map(|(left, right)| left.clone().eq(right.clone())), first);
+                self.hold(join.filter.iter().flat_map(|f| split_conjunction(f)).cloned(), first);
                 Tree::join(left, right)
             }
             _ => self.relation(plan, Role::Inner),
         }
+    }
+
+    /// Conditions on the relations from `first` on.
+    fn hold(&mut self, conditions: impl Iterator<Item = Expr>, first: usize) {
+        let written_over = bits(first..self.relations.len());
+        self.conjuncts.extend(conditions.map(|expr| Conjunct { expr, written_over }));
     }
 
     fn relation(&mut self, plan: &LogicalPlan, role: Role) -> Tree {

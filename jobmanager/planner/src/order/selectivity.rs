@@ -4,7 +4,10 @@
 //! guesses (Selinger et al., "Access path selection in a relational database management system", SIGMOD 1979), moved towards
 //! what text columns of analytical schemas show.
 
+use std::collections::BTreeMap;
+
 use datafusion::common::{Column, DFSchema, JoinType};
+use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{BinaryExpr, Operator};
 use datafusion::prelude::Expr;
 
@@ -25,6 +28,50 @@ const ANTI_WITH_CONDITION: f64 = 0.5;
 /// An anti join is never believed to remove more.
 const ANTI_AT_LEAST: f64 = 0.1;
 
+/// Of conditions that all hold. Two bounds of one column are a range; beside that they are taken for independent.
+pub(super) fn of_all(conjuncts: &[&Expr], input: &Estimate, schema: &DFSchema) -> f64 {
+    // per column the share above its lower bound and the share below its upper one
+    let mut ranges: BTreeMap<usize, [Option<f64>; 2]> = BTreeMap::new();
+    let mut others = 1.0;
+    for conjunct in conjuncts {
+        let share = of(conjunct, input, schema);
+        match bound(conjunct, schema) {
+            Some((column, side)) => {
+                let bounds = &mut ranges.entry(column).or_default()[side as usize];
+                *bounds = Some(bounds.map_or(share, |other| other.min(share)));
+            }
+            None => others *= share,
+        }
+    }
+    let share = |[from, to]: [Option<f64>; 2]| match (from, to) {
+        (Some(from), Some(to)) => range_of_two(from, to),
+        (one, other) => one.or(other).unwrap_or(1.0),
+    };
+    ranges.into_values().map(share).product::<f64>() * others
+}
+
+#[derive(Clone, Copy)]
+enum Side {
+    Lower,
+    Upper,
+}
+
+/// The column that a comparison with a constant bounds, and on which side.
+fn bound(expr: &Expr, schema: &DFSchema) -> Option<(usize, Side)> {
+    let Expr::BinaryExpr(BinaryExpr { left, op, right }) = expr else { return None };
+    let (column, op) = match (as_column(left), as_column(right)) {
+        (Some(column), None) if matches!(**right, Expr::Literal(..)) => (column, *op),
+        (None, Some(column)) if matches!(**left, Expr::Literal(..)) => (column, op.swap()?),
+        _ => return None,
+    };
+    let side = match op {
+        Operator::Gt | Operator::GtEq => Side::Lower,
+        Operator::Lt | Operator::LtEq => Side::Upper,
+        _ => return None,
+    };
+    Some((schema.maybe_index_of_column(column)?, side))
+}
+
 /// Of a condition on the rows of a plan with this estimate and schema.
 pub(super) fn of(expr: &Expr, input: &Estimate, schema: &DFSchema) -> f64 {
     let known = |expr: &Expr| {
@@ -33,7 +80,9 @@ pub(super) fn of(expr: &Expr, input: &Estimate, schema: &DFSchema) -> f64 {
     };
     let recurse = |expr: &Expr| of(expr, input, schema);
     let share = match expr {
-        Expr::BinaryExpr(BinaryExpr { left, op: Operator::And, right }) => recurse(left) * recurse(right),
+        Expr::BinaryExpr(BinaryExpr { op: Operator::And, .. }) => {
+            return of_all(&split_conjunction(expr), input, schema);
+        }
         Expr::BinaryExpr(BinaryExpr { left, op: Operator::Or, right }) => {
             1.0 - (1.0 - recurse(left)) * (1.0 - recurse(right))
         }
@@ -50,14 +99,6 @@ pub(super) fn of(expr: &Expr, input: &Estimate, schema: &DFSchema) -> f64 {
         Expr::InList(list) => {
             let one = known(&list.expr).map_or(EQUAL_TEXT, equal);
             negated(list.negated, (one * list.list.len() as f64).min(1.0))
-        }
-        Expr::Between(between) => {
-            let share = known(&between.expr).map_or(UNKNOWN * UNKNOWN, |column| {
-                let from = compared(column, Operator::GtEq, &between.low);
-                let to = compared(column, Operator::LtEq, &between.high);
-                range_of_two(from, to)
-            });
-            negated(between.negated, share)
         }
         Expr::Literal(value, _) => match value {
             datafusion::common::ScalarValue::Boolean(Some(true)) => 1.0,

@@ -147,8 +147,8 @@ async fn tpch_orders() {
     let expected = [
         "q02 (((region ⋈ nation) ⋈ supplier) ⋈ partsupp)",
         "q05 (supplier ⋈ ((((region ⋈ nation) ⋈ customer) ⋈ orders) ⋈ lineitem))",
-        "q07 ((n1 ⋈ supplier) ⋈ (((n2 ⋈ customer) ⋈ orders) ⋈ lineitem))",
-        "q08 ((n2 ⋈ supplier) ⋈ ((((region ⋈ n1) ⋈ customer) ⋈ orders) ⋈ (part ⋈ lineitem)))",
+        "q07 (((n2 ⋈ customer) ⋈ orders) ⋈ ((n1 ⋈ supplier) ⋈ lineitem))",
+        "q08 ((n2 ⋈ supplier) ⋈ (part ⋈ ((((region ⋈ n1) ⋈ customer) ⋈ orders) ⋈ lineitem)))",
         "q09 (orders ⋈ (((nation ⋈ supplier) ⋈ (part ⋈ partsupp)) ⋈ lineitem))",
         "q10 (nation ⋈ ((orders ⋈ lineitem) ⋈ customer))",
         "q11 ((nation ⋈ supplier) ⋈ partsupp)",
