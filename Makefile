@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help quickstart test lint duplicates bench bench-peers bench-ablation fuzz image compose-test clean prerequisites python
+.PHONY: help quickstart test lint duplicates bench bench-peers bench-ablation bench-recovery simulate fuzz image compose-test clean prerequisites python
 
 # The benchmarks leave nothing in the source tree.
 export PYTHONDONTWRITEBYTECODE := 1
@@ -17,6 +17,7 @@ ROUNDS ?= 100
 # Arguments for the benchmarks: make bench BENCH='--sf 1 --pairs 5'
 BENCH ?=
 PEERS ?=
+RECOVERY ?=
 
 help: ## Lists the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
@@ -71,6 +72,14 @@ bench-peers: prerequisites python ## One pass of Sail, Spark, Flink, DuckDB and 
 
 bench-ablation: prerequisites python ## TPC-H with every run-time feature on against each one off (ABLATION='--sf 10 --rounds 3').
 	python3 integration-tests/bench/ablation.py $(ABLATION)
+
+bench-recovery: prerequisites python ## The JobManager killed in the middle of TPC-H queries, and what its journal costs (RECOVERY='--sf 1').
+	python3 integration-tests/bench/recovery.py $(RECOVERY)
+
+simulate: prerequisites ## The scheduler alone: policies compared over made-up data, and a job of 10,000 x 10,000 subtasks on 500 TaskManagers.
+	cargo build --release --workspace --example simulate
+	$(TARGET_DIR)/release/examples/simulate policies
+	$(TARGET_DIR)/release/examples/simulate scale
 
 fuzz: prerequisites ## Property tests with many more cases, random queries, random faults (CASES=5000 SEEDS=100 ROUNDS=100).
 	cargo build --profile bench --workspace --bin thalweg

@@ -17,6 +17,7 @@
 //! *sealed* while every map output of it can be read; a finished task's output is *lost* when nobody can read it any more.
 
 mod broadcast;
+mod cells;
 mod cluster;
 mod core;
 mod job;

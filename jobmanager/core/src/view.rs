@@ -38,7 +38,7 @@ impl Job {
         };
         for task in &run.tasks {
             let TaskState::Done(done) = &task.state else { continue };
-            let stats = &done.stats;
+            let stats = &done.stats.attempt;
             add_inputs(&mut view.inputs, stats);
             view.spilled_bytes = view.spilled_bytes.saturating_add(stats.spilled_bytes);
             view.cpu_nanos = view.cpu_nanos.saturating_add(stats.cpu_nanos);
@@ -90,8 +90,8 @@ impl Job {
                     state: AttemptState::Finished,
                     started_at: done.started_at,
                     ended_at: Some(done.ended_at),
-                    rows: done.stats.total_rows(),
-                    bytes: done.stats.total_bytes(),
+                    rows: done.stats.total_rows,
+                    bytes: done.stats.total_bytes,
                     cause: done.lost.clone(),
                 }),
             }

@@ -52,7 +52,7 @@ impl Core {
                 self.replay_in(job, "fused", |job| job.replay_fused(stage, input, decision));
             }
             Record::Finished { attempt, tm, stats, splits, started_at, finished_at } => {
-                let done = Done { tm, started_at, ended_at: finished_at, stats, lost: None };
+                let done = Done { tm, started_at, ended_at: finished_at, stats: stats.into(), lost: None };
                 self.replay_in(attempt.task.job, "finished", |job| job.replay_finished(attempt, done, splits));
             }
             Record::Reset { job, stage, tasks } => {

@@ -15,7 +15,7 @@ impl Job {
                 assert!(run.done_task(lost).is_some(), "only finished outputs can be lost");
             }
             let readable = (0..run.tasks.len() as u32).filter(|i| !run.output.lost.contains(i));
-            let rows: u64 = readable.filter_map(|i| run.done_task(i)).map(|d| d.stats.total_rows()).sum();
+            let rows: u64 = readable.filter_map(|i| run.done_task(i)).map(|d| d.stats.total_rows).sum();
             assert_eq!(rows, run.output.rows.iter().sum::<u64>(), "row sums of s{s}");
             if run.running > 0 {
                 assert!(self.inputs_sealed(s), "s{s} runs although an input is missing");

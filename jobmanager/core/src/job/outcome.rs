@@ -154,7 +154,7 @@ impl Job {
         }
         let mut sum = 0;
         for map in maps.iter() {
-            let rows: u64 = producer.done_task(map)?.stats.rows.get(from..to)?.iter().sum();
+            let rows = producer.done_task(map)?.stats.rows.sum(from..to)?;
             sum += rectangle.rows.map_or(rows, |cut| cut.end.min(rows).saturating_sub(cut.start));
         }
         Some(sum)

@@ -101,7 +101,7 @@ impl Job {
         let spec = &self.template.stages[stage];
         let rows_of = |producer: usize| {
             let run: &StageRun = &self.stages[producer];
-            move |map: u32, sub: u32| run.done_task(map)?.stats.rows.get(sub as usize).copied()
+            move |map: u32, sub: u32| run.done_task(map)?.stats.rows.get(sub as usize)
         };
         let lookups: Vec<_> = self.producers(stage).map(rows_of).collect();
         let sealed: Vec<SealedInput<'_>> = spec

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use thalweg_graph::{OutputStats, Placement};
 use thalweg_types::{FailureCause, TaskManagerId};
 
+use crate::cells::{Cells, MapStats};
 use crate::parallelism::{Cell, MapOutputs};
 use crate::{AttemptState, StageProgress, TaskRanges, Time};
 
@@ -84,7 +85,7 @@ pub(crate) struct Done {
     pub tm: TaskManagerId,
     pub started_at: Time,
     pub ended_at: Time,
-    pub stats: OutputStats,
+    pub stats: MapStats,
     /// Why the output is gone; set when it is in [`Output::lost`] by accident.
     pub lost: Option<FailureCause>,
 }
@@ -278,6 +279,7 @@ impl StageRun {
             }
             task.exact = Some(splits);
         }
+        let stats = stats.into();
         let done = Done { tm: running.tm, started_at: running.started_at, ended_at: now, stats, lost: None };
         self.complete(index, done, now);
     }
@@ -287,8 +289,8 @@ impl StageRun {
         self.reruns.remove(&index);
         self.fresh.remove(&index);
         self.done += 1;
-        self.rows += done.stats.total_rows();
-        self.bytes += done.stats.total_bytes();
+        self.rows += done.stats.total_rows;
+        self.bytes += done.stats.total_bytes;
         self.output.add(&done);
         self.output.lost.remove(&index);
         self.tasks[index as usize].state = TaskState::Done(done);
@@ -330,7 +332,7 @@ impl StageRun {
             self.output.subtract(&done);
         }
         self.done -= 1;
-        let (rows, bytes) = (done.stats.total_rows(), done.stats.total_bytes());
+        let (rows, bytes) = (done.stats.total_rows, done.stats.total_bytes);
         self.rows -= rows;
         self.bytes -= bytes;
         self.finished_at = None;
@@ -362,34 +364,35 @@ impl MapOutputs for StageRun {
     fn cell(&self, map: u32, subpartition: u32) -> Option<Cell> {
         let stats = &self.done_task(map)?.stats;
         let at = subpartition as usize;
-        Some(Cell { rows: *stats.rows.get(at)?, bytes: *stats.bytes.get(at)? })
+        Some(Cell { rows: stats.rows.get(at)?, bytes: stats.bytes.get(at)? })
     }
 }
 
 impl Output {
     fn add(&mut self, done: &Done) {
-        for (sum, rows) in self.rows.iter_mut().zip(&done.stats.rows) {
-            *sum += rows;
-        }
-        for (sum, bytes) in self.bytes.iter_mut().zip(&done.stats.bytes) {
-            *sum += bytes;
-        }
-        *self.by_host.entry(done.tm.clone()).or_default() += done.stats.total_bytes();
+        change(&mut self.rows, &done.stats.rows, |sum, rows| *sum += rows);
+        change(&mut self.bytes, &done.stats.bytes, |sum, bytes| *sum += bytes);
+        *self.by_host.entry(done.tm.clone()).or_default() += done.stats.total_bytes;
         self.uncounted += u32::from(done.stats.rows.is_empty());
         self.placement = None;
     }
 
     fn subtract(&mut self, done: &Done) {
-        for (sum, rows) in self.rows.iter_mut().zip(&done.stats.rows) {
-            *sum -= rows;
-        }
-        for (sum, bytes) in self.bytes.iter_mut().zip(&done.stats.bytes) {
-            *sum -= bytes;
-        }
+        change(&mut self.rows, &done.stats.rows, |sum, rows| *sum -= rows);
+        change(&mut self.bytes, &done.stats.bytes, |sum, bytes| *sum -= bytes);
         if let Some(bytes) = self.by_host.get_mut(&done.tm) {
-            *bytes = bytes.saturating_sub(done.stats.total_bytes());
+            *bytes = bytes.saturating_sub(done.stats.total_bytes);
         }
         self.uncounted -= u32::from(done.stats.rows.is_empty());
         self.placement = None;
     }
+}
+
+/// Changes the sum of every subpartition by what is in its cell. Cells beyond the sums, of a record that fits no plan, are left out.
+fn change(sums: &mut [u64], cells: &Cells, with: impl Fn(&mut u64, u64)) {
+    cells.for_each(|at, count| {
+        if let Some(sum) = sums.get_mut(at) {
+            with(sum, count);
+        }
+    });
 }
