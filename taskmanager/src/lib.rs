@@ -9,6 +9,7 @@
 
 mod busy;
 mod inputs;
+mod options;
 mod output;
 mod running;
 mod services;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
+use thalweg_exec::environment::OperatorOptions;
 use thalweg_graph::{Part, Placement, TaskSpec};
 use thalweg_rpc::link::FromTaskManager;
 use thalweg_shuffle::ReadContext;
@@ -16,6 +17,7 @@ use tracing::{debug, warn};
 
 use crate::busy::Busy;
 use crate::inputs::{AttemptInputs, Placements};
+use crate::options::operator_options;
 use crate::shared::Shared;
 use crate::splits::{AttemptSplits, SplitRequests};
 use crate::task::{Attempt, TaskProgress};
@@ -25,7 +27,7 @@ const KEPT_PLACEMENTS: usize = 4;
 
 struct StageOperators {
     parts: Arc<[Part]>,
-    batch_size: usize,
+    options: OperatorOptions,
 }
 
 struct Running {
@@ -75,9 +77,7 @@ impl Attempts {
     }
 
     pub fn stage(&mut self, key: StageKey, parts: Vec<Part>, settings: &[(String, String)]) {
-        let setting = |name: &str| settings.iter().find(|(k, _)| k == name).map(|(_, v)| v.as_str());
-        let batch_size = setting("batch-size").and_then(|v| v.parse().ok()).unwrap_or(8192);
-        self.stages.insert(key, StageOperators { parts: parts.into(), batch_size });
+        self.stages.insert(key, StageOperators { parts: parts.into(), options: operator_options(settings) });
     }
 
     pub fn place(&mut self, job: JobId, placement: Arc<Placement>, addresses: Vec<(TaskManagerId, String)>) {
@@ -129,7 +129,7 @@ impl Attempts {
         )?;
         Ok(Attempt {
             parts: Arc::clone(&stage.parts),
-            batch_size: stage.batch_size,
+            options: stage.options,
             inputs: Arc::new(inputs),
             splits: Arc::new(splits),
             progress: Arc::default(),

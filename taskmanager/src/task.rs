@@ -7,6 +7,7 @@ use bytes::Bytes;
 use datafusion::execution::TaskContext;
 use datafusion::physical_plan::ExecutionPlan;
 use futures::StreamExt;
+use thalweg_exec::environment::OperatorOptions;
 use thalweg_exec::failure::failure_cause;
 use thalweg_exec::fragment::Fragment;
 use thalweg_exec::io::TaskIo;
@@ -35,7 +36,7 @@ pub struct TaskProgress {
 pub struct Attempt {
     pub spec: TaskSpec,
     pub parts: Arc<[Part]>,
-    pub batch_size: usize,
+    pub options: OperatorOptions,
     pub inputs: Arc<AttemptInputs>,
     pub splits: Arc<AttemptSplits>,
     pub progress: Arc<TaskProgress>,
@@ -81,7 +82,7 @@ impl Attempt {
         };
         let pool = TaskMemoryPool::new(self.shared.slot_memory as usize, Arc::clone(&self.shared.operators) as _);
         let id = self.spec.attempt.to_string();
-        self.shared.environment.task_context(id, Arc::new(pool), io, self.batch_size)
+        self.shared.environment.task_context(id, Arc::new(pool), io, &self.options)
     }
 
     fn output(&self, fragment: Fragment) -> Result<Output, FailureCause> {

@@ -177,11 +177,24 @@ pub struct ClientLimits {
 pub struct Table {
     /// An IANA name or an offset, not looked up here; `default` has become `UTC`.
     pub local_time_zone: String,
+    /// Of every operator; negative = [`Config::parallelism_default`].
+    pub default_parallelism: i64,
+    pub local_aggregate: LocalAggregate,
     pub broadcast_threshold: BroadcastThreshold,
     pub adaptive_broadcast: BroadcastStrategy,
     pub skewed_join: SkewedJoin,
     pub join_order: JoinOrder,
     pub runtime_filter: RuntimeFilter,
+}
+
+/// When a task that aggregates before an exchange stops doing so.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LocalAggregate {
+    pub adaptive: bool,
+    /// Rows that are looked at; at least 1.
+    pub sampling_rows: i64,
+    /// Groups per row, 0 to 1, from which it stops.
+    pub distinct_rate: f64,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -266,6 +279,11 @@ impl Default for Config {
 }
 
 impl Config {
+    /// The parallelism of SQL operators, if one was set.
+    pub fn sql_parallelism(&self) -> Option<u32> {
+        u32::try_from(self.table.default_parallelism).ok().filter(|&n| n > 0).or(self.parallelism_default)
+    }
+
     /// The value in force for `key`, in the syntax of the file; `None` for an unset or unknown key and for keys that
     /// are not in effect. Secrets are starred out.
     pub fn get(&self, key: &str) -> Option<String> {
@@ -327,6 +345,8 @@ fn blank() -> Config {
         job_stall_timeout: zero,
         table: Table {
             local_time_zone: String::new(),
+            default_parallelism: -1,
+            local_aggregate: LocalAggregate { adaptive: false, sampling_rows: 0, distinct_rate: 0.0 },
             broadcast_threshold: BroadcastThreshold::Auto,
             adaptive_broadcast: BroadcastStrategy::None,
             skewed_join: SkewedJoin { strategy: SkewStrategy::None, factor: 1.0, threshold: 0 },

@@ -30,8 +30,8 @@ mod yaml;
 pub use check::Role;
 pub use config::{
     AutoParallelism, BroadcastStrategy, BroadcastThreshold, ClientLimits, Config, Execution, Filesystem, Heartbeat,
-    HighAvailability, HighAvailabilityType, JobManager, JobRecovery, JoinOrder, Log, LogFormat, Memory, PortRange,
-    Rest, RuntimeFilter, RuntimeMode, Scheduler, Security, SkewStrategy, SkewedJoin, Table, TaskManager,
+    HighAvailability, HighAvailabilityType, JobManager, JobRecovery, JoinOrder, LocalAggregate, Log, LogFormat, Memory,
+    PortRange, Rest, RuntimeFilter, RuntimeMode, Scheduler, Security, SkewStrategy, SkewedJoin, Table, TaskManager,
 };
 pub use error::{ConfigErrors, Problem, ProblemKind};
 pub use load::{Loaded, TOKEN_VARIABLE};

@@ -83,7 +83,7 @@ macro_rules! integer {
         }
     )+};
 }
-integer!(u16, u32);
+integer!(u16, u32, i64);
 
 macro_rules! named {
     ($type:ty, $($text:literal => $variant:path),+ $(,)?) => {

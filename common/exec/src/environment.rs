@@ -16,6 +16,25 @@ use crate::functions;
 use crate::io::TaskIo;
 use crate::session::session_config;
 
+/// How operators of one stage work.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct OperatorOptions {
+    /// Rows.
+    pub batch_size: usize,
+    pub local_aggregates: LocalAggregates,
+}
+
+/// Whether a task aggregates before it passes rows on to those who aggregate all of a key.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum LocalAggregates {
+    Always,
+    /// Not any more once so many rows had at least so many groups each.
+    StopIfUseless {
+        rows: usize,
+        groups_per_row: f64,
+    },
+}
+
 /// Functions, spill directories and file metadata caches; made once per process.
 #[derive(Debug)]
 pub struct TaskEnvironment {
@@ -52,9 +71,18 @@ impl TaskEnvironment {
         id: String,
         pool: Arc<dyn MemoryPool>,
         io: TaskIo,
-        batch_size: usize,
+        options: &OperatorOptions,
     ) -> Arc<TaskContext> {
-        let mut config = session_config(1, batch_size).with_extension(Arc::new(io));
+        let mut config = session_config(1, options.batch_size).with_extension(Arc::new(io));
+        let execution = &mut config.options_mut().execution;
+        match options.local_aggregates {
+            LocalAggregates::StopIfUseless { rows, groups_per_row } => {
+                execution.skip_partial_aggregation_probe_rows_threshold = rows;
+                execution.skip_partial_aggregation_probe_ratio_threshold = groups_per_row;
+            }
+            // there are never more groups than rows
+            LocalAggregates::Always => execution.skip_partial_aggregation_probe_ratio_threshold = 2.0,
+        }
         // inside of one task nothing has to be waited for
         config.options_mut().optimizer.enable_topk_dynamic_filter_pushdown = true;
         let runtime = RuntimeEnv { memory_pool: pool, ..self.runtime.clone() };

@@ -27,7 +27,7 @@ pub struct Environment {
 }
 
 pub(super) fn planner_options(config: &Config, access: &AccessRules, cluster: ClusterSize) -> PlannerOptions {
-    let parallelism = config.parallelism_default.unwrap_or(1);
+    let parallelism = config.sql_parallelism().unwrap_or(1);
     let limit = broadcast_threshold(config.table.broadcast_threshold, cluster);
     PlannerOptions {
         access: access.clone(),
@@ -65,7 +65,7 @@ pub(super) fn job_options(config: &Config, cluster: ClusterSize) -> JobOptions {
         max_parallelism: auto.max,
         avg_data_volume_per_task: auto.avg_data_volume_per_task,
         default_source_parallelism: auto.default_source_parallelism,
-        default_parallelism: config.parallelism_default,
+        default_parallelism: config.sql_parallelism(),
         slot_request_timeout: config.slot_request_timeout,
         stall_timeout: config.job_stall_timeout,
         max_attempts: MAX_ATTEMPTS,

@@ -7,6 +7,12 @@ use thalweg_config::{Config, ConfigErrors};
 use thalweg_rpc::Problem;
 
 const MAX_SETTINGS: usize = 500;
+/// What tasks are told also when the session did not set it.
+const TASK_SETTINGS: [&str; 3] = [
+    "table.exec.local-hash-agg.adaptive.enabled",
+    "table.exec.local-hash-agg.adaptive.sampling-threshold",
+    "table.exec.local-hash-agg.adaptive.distinct-value-rate-threshold",
+];
 
 /// The cluster's configuration with a session's changes on top; always valid as a whole.
 #[derive(Debug, Clone)]
@@ -71,6 +77,9 @@ impl Settings {
     /// What tasks are told.
     pub fn for_tasks(&self) -> Vec<(String, String)> {
         let mut settings = self.set.clone();
+        for key in TASK_SETTINGS {
+            settings.extend(self.effective.get(key).map(|value| (key.to_owned(), value)));
+        }
         settings.insert("table.local-time-zone".to_owned(), self.effective.table.local_time_zone.clone());
         settings.into_iter().collect()
     }

@@ -218,6 +218,38 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     .session()
     .field(field!(execution.runtime_mode)),
     opt(
+        "table.exec.resource.default-parallelism",
+        Kind::Int { min: -1, max: 32_768 },
+        Text("-1"),
+        "Parallelism of SQL operators; -1 is `parallelism.default`.",
+    )
+    .session()
+    .field(field!(table.default_parallelism)),
+    opt(
+        "table.exec.local-hash-agg.adaptive.enabled",
+        Kind::Bool,
+        Text("true"),
+        "Aggregating before rows are exchanged stops in a task where it hardly makes them fewer.",
+    )
+    .session()
+    .field(field!(table.local_aggregate.adaptive)),
+    opt(
+        "table.exec.local-hash-agg.adaptive.sampling-threshold",
+        Kind::Int { min: 1, max: 1 << 40 },
+        Text("500000"),
+        "Rows of a task after which it is decided whether aggregating before the exchange stops.",
+    )
+    .session()
+    .field(field!(table.local_aggregate.sampling_rows)),
+    opt(
+        "table.exec.local-hash-agg.adaptive.distinct-value-rate-threshold",
+        Kind::Float { min: 0.0, max: 1.0 },
+        Text("0.5"),
+        "It stops if there are at least this many groups for each of those rows.",
+    )
+    .session()
+    .field(field!(table.local_aggregate.distinct_rate)),
+    opt(
         "execution.batch.adaptive.auto-parallelism.enabled",
         Kind::Bool,
         Text("true"),

@@ -136,11 +136,7 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     j("table.optimizer.delta-join.ignore-non-unique-key-filter", BOOL, Text("false"), "Delta joins with filters on other columns."),
     j("table.optimizer.non-deterministic-update.strategy", Kind::Enum(&["TRY_RESOLVE", "IGNORE"]), Text("IGNORE"), "Non-deterministic updates of streams."),
     // ---- SQL: execution ----
-    j("table.exec.resource.default-parallelism", OR_MINUS_ONE, Text("-1"), "Parallelism of SQL operators; -1 is `parallelism.default`."),
     j("table.exec.disabled-operators", Kind::Any, NONE, "Operators that the planner must not use."),
-    j("table.exec.local-hash-agg.adaptive.enabled", BOOL, Text("true"), "Local aggregates that do not help stop."),
-    j("table.exec.local-hash-agg.adaptive.sampling-threshold", AT_LEAST_ONE, Text("500000"), "Rows looked at before a local aggregate may stop."),
-    j("table.exec.local-hash-agg.adaptive.distinct-value-rate-threshold", RATIO, Text("0.5"), "Share of distinct keys above which it stops."),
     j("table.exec.source.idle-timeout", TIME, Text("0 ms"), "A source without rows for this long is idle; 0 is off."),
     j("table.exec.source.cdc-events-duplicate", BOOL, Text("false"), "Change sources may repeat events."),
     j("table.exec.state.ttl", TIME, Text("0 ms"), "State unused for this long is dropped; 0 is never."),

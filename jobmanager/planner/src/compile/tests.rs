@@ -18,7 +18,7 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::{TryStreamExt, stream};
 use thalweg_connectors::AccessRules;
 use thalweg_exec::RuntimeFilterRule;
-use thalweg_exec::environment::TaskEnvironment;
+use thalweg_exec::environment::{LocalAggregates, OperatorOptions, TaskEnvironment};
 use thalweg_exec::fragment::Fragment;
 use thalweg_exec::io::{TaskInputs, TaskIo, TaskSplits};
 use thalweg_exec::stable_hash::{hash_columns, subpartition};
@@ -72,7 +72,10 @@ async fn run_task(
 ) -> Vec<Vec<RecordBatch>> {
     let io = TaskIo { inputs: Arc::new(inputs), splits, access: AccessRules { allowed_roots: vec![] } };
     let pool = Arc::new(UnboundedMemoryPool::default());
-    let context: Arc<TaskContext> = environment.task_context("test".into(), pool, io, 512);
+    // some local aggregates stop, some do not
+    let local_aggregates = LocalAggregates::StopIfUseless { rows: 20, groups_per_row: 0.5 };
+    let options = OperatorOptions { batch_size: 512, local_aggregates };
+    let context: Arc<TaskContext> = environment.task_context("test".into(), pool, io, &options);
     let fragment = Fragment::decode(&stage.parts, stage.inputs.len(), &context).unwrap();
     let plan: Arc<dyn ExecutionPlan> = Arc::clone(&fragment.plan);
     let batches: Vec<RecordBatch> = plan.execute(0, context).unwrap().try_collect().await.unwrap();
