@@ -24,6 +24,7 @@ OFF = {
     "join-order": {"table.optimizer.join-reorder-enabled": "false"},
     "runtime-filter": {"table.optimizer.runtime-filter.enabled": "false"},
     "broadcast": {"table.optimizer.adaptive-broadcast-join.strategy": "none"},
+    "local-aggregate": {"table.exec.local-hash-agg.adaptive.enabled": "false"},
     "skew": {"table.optimizer.skewed-join-optimization.strategy": "none"},
     "auto-parallelism": {"execution.batch.adaptive.auto-parallelism.enabled": "false", "parallelism.default": "2"},
     "everything": {"jobmanager.scheduler": "Default", "table.optimizer.runtime-filter.enabled": "false", "parallelism.default": "2",
