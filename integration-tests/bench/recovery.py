@@ -13,12 +13,11 @@ import json
 import statistics
 import subprocess
 import time
-from concurrent.futures import ThreadPoolExecutor
 
 from bench import timed
 from engines import Thalweg
 from measure import clean_up_when_told_to_end, wait_for
-from prepare import binaries, equal, place, python_with, reference_answers, tpch_files
+from prepare import COLUMNS, binaries, equal, place, python_with, reference_answers, tpch_files
 
 SETTINGS = {
     "execution.batch.single-task-threshold": "0",
@@ -56,7 +55,14 @@ def finished(job):
 def killed(engine, text, tasks, out):
     """Runs the query and kills the JobManager when half of the tasks are done; the client waits."""
     before = {job["job_id"] for job in shown(engine, "list")}
-    client = ThreadPoolExecutor(1).submit(engine.query, text, out)
+    script = engine.place / "out/recovery.sql"
+    tables = [f"CREATE TABLE {t} ({c}) WITH ('connector'='filesystem','path'='{engine.data / t}','format'='parquet');" for t, c in COLUMNS.items()]
+    script.write_text("\n".join([*tables, text.rstrip().rstrip(";") + ";"]))
+    settings = [part for key, value in SETTINGS.items() for part in ("-D", f"{key}={value}")]
+    started = time.monotonic()
+    with open(out, "w") as rows, open(engine.log("recovery-client"), "w") as log:
+        client = subprocess.Popen([engine.binary, "sql", "--jobmanager", f"127.0.0.1:{engine.port}", "-f", script, "--format", "csv", *settings],
+                                  stdin=subprocess.DEVNULL, stdout=rows, stderr=log)
     job = wait_for("the job", lambda: next((j for j in shown(engine, "list") if j["job_id"] not in before), None))
     half = wait_for("half of the tasks", lambda: (lambda j: j if len(finished(j)) * 2 >= tasks else None)(shown(engine, "show", job["job_id"])), 600)
     done, dead_at = finished(half), time.time()
@@ -64,7 +70,9 @@ def killed(engine, text, tasks, out):
     engine.processes[0].wait()
     engine.restart_jobmanager()
     restarted_at = time.time()
-    wall = client.result(600)
+    if client.wait(600) != 0:
+        raise RuntimeError(f"the client failed: {engine.log('recovery-client').read_text()}")
+    wall = time.monotonic() - started
     after = shown(engine, "show", job["job_id"])
     seconds = lambda a: a["duration_ms"] / 1000
     total = sum(seconds(a) for _, _, a in attempts(after) if a["state"] == "finished")
